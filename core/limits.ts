@@ -1,0 +1,24 @@
+/** The specification's table of limits. KB and MB are 1,024 and 1,048,576 bytes. */
+const KB = 1024
+const MB = 1024 * KB
+
+export const maxArchiveBytes = 50 * MB
+export const maxDeployFilesBodyBytes = 50 * MB
+export const maxBlobBytes = 50 * MB
+export const maxManifestEntries = 2000
+export const maxJsonBodyBytes = 1 * MB
+/** A 50 MB archive in base64 is 67 MB, plus the envelope. */
+export const maxToolBodyBytes = 70 * MB
+/** Entries of one archive, directories included. */
+export const maxArchiveEntries = 20_000
+export const maxPathBytes = 1024
+export const maxNameLength = 120
+export const maxDescriptionLength = 2000
+
+export const minSubdomainLength = 5
+export const maxSubdomainLength = 63
+/** Names shorter than this need a paid plan. */
+export const freeSubdomainLength = 9
+
+/** `deploy-files` requests that may wait for the one being processed; the next is refused with 503. */
+export const maxWaitingDeployFiles = 64

@@ -1,0 +1,76 @@
+import { maxPathBytes } from './limits.ts'
+
+/** One published file. `size` in bytes. */
+export interface ManifestEntry {
+  readonly path: string
+  readonly sha256: string
+  readonly size: number
+}
+
+/** The full file set of a deploy, sorted by path; paths are unique and have no leading slash. Stored in the CAS as JSON. */
+export interface Manifest {
+  readonly files: readonly ManifestEntry[]
+}
+
+export const sha256Pattern = /^[0-9a-f]{64}$/
+
+export type PathVerdict =
+  | { readonly kind: 'keep'; readonly path: string }
+  /** A file that the platform never publishes; listed in `skipped_paths`. */
+  | { readonly kind: 'skip'; readonly path: string }
+  /** A path that means something else than a file of the site. A JSON list is refused for it, an archive's entry is skipped. */
+  | { readonly kind: 'bad'; readonly reason: string }
+
+/** Normalises a path of an upload and judges it (addendum E7), for what is published. */
+export function judgePath(raw: string): PathVerdict {
+  const verdict = normalisePath(raw)
+  if (verdict.kind === 'bad') return verdict
+  return isServicePath(verdict.path) ? { kind: 'skip', path: verdict.path } : verdict
+}
+
+/** As {@link judgePath}, for a build's source: only repositories and installed packages are left out. */
+export function judgeSourcePath(raw: string): PathVerdict {
+  const verdict = normalisePath(raw)
+  if (verdict.kind === 'bad') return verdict
+  const segments = verdict.path.split('/')
+  const left = segments.includes('.git') || segments.includes('node_modules')
+  return left ? { kind: 'skip', path: verdict.path } : verdict
+}
+
+const isControl = (code: number) => code < 0x20 || code === 0x7f
+
+function normalisePath(raw: string): Exclude<PathVerdict, { kind: 'skip' }> {
+  const bad = (reason: string) => ({ kind: 'bad', reason }) as const
+  if (!raw.isWellFormed()) return bad('is not valid Unicode')
+  const path = raw.normalize('NFC').replace(/^\/+/, '')
+  if (path === '') return bad('is empty')
+  if (utf8Length(path) > maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)
+  if (path.includes('\\')) return bad('contains a backslash')
+  for (let i = 0; i < path.length; i++) {
+    if (isControl(path.charCodeAt(i))) return bad('contains a control character')
+  }
+  for (const segment of path.split('/')) {
+    if (segment === '') return bad('has an empty segment')
+    if (segment === '.' || segment === '..') return bad(`contains "${segment}"`)
+    if (utf8Length(segment) > 255) return bad('has a segment longer than 255 bytes')
+  }
+  return { kind: 'keep', path }
+}
+
+function utf8Length(text: string): number {
+  let bytes = 0
+  for (const char of text) {
+    const code = char.codePointAt(0) ?? 0
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
+  }
+  return bytes
+}
+
+const serviceNames = new Set(['.git', '.gitignore', '.npmrc', '.ds_store', 'thumbs.db', 'node_modules'])
+
+/** Compared without case, because a case-insensitive copy of the tree would merge the names. */
+function isServicePath(path: string): boolean {
+  const segments = path.toLowerCase().split('/')
+  if (segments[0] === '__svc') return true
+  return segments.some((segment) => serviceNames.has(segment) || segment.startsWith('.env'))
+}

@@ -1,0 +1,215 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { availableParallelism, tmpdir, totalmem } from 'node:os'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { z } from 'zod'
+import { defaultPlans, type PlanName, type Plans, planNames } from '../core/plans.ts'
+
+/** A setting that the operator has to mend; its message is printed without a stack. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+const MiB = 1024 * 1024
+const GiB = 1024 * MiB
+
+const port = z.coerce.number().int().min(1).max(65_535)
+const url = z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).transform((text) => new URL(text))
+const commaList = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== ''),
+)
+
+const durationUnits = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const duration = z
+  .string()
+  .regex(/^\d+(ms|s|m|h|d)$/, 'must be a duration such as 500ms, 10s, 5m, 24h or 7d')
+  .transform((text) => {
+    const unit = text.replace(/^\d+/, '') as keyof typeof durationUnits
+    return Number.parseInt(text, 10) * durationUnits[unit]
+  })
+
+const byteUnits = { '': 1, k: 1024, m: MiB, g: GiB } as const
+const byteSize = z
+  .string()
+  .regex(/^\d+[kmg]?$/i, 'must be a number of bytes, with k, m or g after it for KiB, MiB or GiB')
+  .transform((text) => {
+    const unit = text.replace(/^\d+/, '').toLowerCase() as keyof typeof byteUnits
+    return Number.parseInt(text, 10) * byteUnits[unit]
+  })
+
+/** Every variable, with what it means. Nothing else in the code reads the environment. */
+const settings = z.object({
+  PLINTH_DATA_DIR: z.string().default('.plinth'),
+  PLINTH_HTTP_PORT: port.default(8080),
+  PLINTH_HTTPS_PORT: port.default(8443),
+  PLINTH_LISTEN: commaList.optional(),
+  PLINTH_TEMPORAL_PORT: port.optional(),
+  PLINTH_TEMPORAL_UI_PORT: port.optional(),
+  PLINTH_POSTGRES_PORT: port.optional(),
+  PLINTH_TRUSTED_PROXIES: commaList.default([]),
+  PLINTH_BASE_URL: url.optional(),
+  PLINTH_MCP_URL: url.optional(),
+  PLINTH_PLATFORM_DOMAIN: z
+    .string()
+    .toLowerCase()
+    .regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, 'must be a domain name')
+    .default('plinth.localhost'),
+  PLINTH_PREVIEW_URL: url.optional(),
+  PLINTH_DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
+    .optional(),
+  PLINTH_TEMPORAL_ADDRESS: z.string().optional(),
+  PLINTH_TEMPORAL_NAMESPACE: z.string().default('default'),
+  PLINTH_TEMPORAL_UI_URL: url.optional(),
+  PLINTH_STORAGE_URL: z
+    .string()
+    .regex(/^file:\/\/\//, 'must be a file:/// address')
+    .optional(),
+  PLINTH_OPERATOR_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  PLINTH_BUILD_MEMORY: byteSize.optional(),
+  PLINTH_BUILD_TIMEOUT: duration.default(10 * 60_000),
+  PLINTH_BUILD_SLOTS: z.coerce.number().int().min(1).max(256).optional(),
+  PLINTH_BUILD_SANDBOX: z.enum(['required', 'unsafe']).default('required'),
+  PLINTH_BUILD_EGRESS_HOSTS: commaList.optional(),
+  PLINTH_BUILD_CA_FILE: z.string().optional(),
+  PLINTH_BUILD_DIR: z.string().optional(),
+  PLINTH_BUILD_TOOLCHAIN: z.string().optional(),
+  PLINTH_BUILD_BWRAP: z.string().default('bwrap'),
+  PLINTH_PLANS_FILE: z.string().optional(),
+  PLINTH_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+})
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Every setting, validated, with the rules between them applied. Paths are absolute, sizes in bytes, times in milliseconds. */
+export type Config = ReturnType<typeof loadConfig>
+
+/**
+ * Reads the settings. The defaults are the embedded mode on one machine.
+ * @throws ConfigError naming the variable and what is wrong with it
+ */
+export function loadConfig(env: Environment = process.env) {
+  const own = Object.fromEntries(Object.entries(env).filter(([name, value]) => name.startsWith('PLINTH_') && value !== ''))
+  const unknown = Object.keys(own).find((name) => !(name in settings.shape))
+  if (unknown) throw new ConfigError(`${unknown} is not a setting of Plinth; the README lists them all`)
+  const parsed = settings.safeParse(own)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    throw new ConfigError(`${String(issue?.path[0])} ${issue?.message ?? 'is not valid'}`)
+  }
+  const s = parsed.data
+  const dataDir = resolve(s.PLINTH_DATA_DIR)
+  const base = s.PLINTH_BASE_URL ?? new URL(`http://localhost:${s.PLINTH_HTTP_PORT}`)
+  const preview = s.PLINTH_PREVIEW_URL ?? withHost(base, `preview.${base.hostname}`)
+  for (const [name, host] of [
+    ['PLINTH_BASE_URL', base.hostname],
+    ['PLINTH_PREVIEW_URL', preview.hostname],
+  ] as const) {
+    if (host === s.PLINTH_PLATFORM_DOMAIN || host.endsWith(`.${s.PLINTH_PLATFORM_DOMAIN}`)) {
+      throw new ConfigError(
+        `${name} has the host ${host}, which lies in the sites' domain ${s.PLINTH_PLATFORM_DOMAIN}: a site could take its name; choose another`,
+      )
+    }
+  }
+  const slots = s.PLINTH_BUILD_SLOTS ?? availableParallelism()
+  const socketDir = join(tmpdir(), `plinth-${process.getuid?.() ?? 0}-${dataDirHash(dataDir)}`)
+  return {
+    dataDir,
+    logLevel: s.PLINTH_LOG_LEVEL,
+    http: {
+      port: s.PLINTH_HTTP_PORT,
+      httpsPort: s.PLINTH_HTTPS_PORT,
+      /** Addresses that Caddy binds; undefined means loopback when the base host is localhost, else all. */
+      listen: s.PLINTH_LISTEN ?? (base.hostname === 'localhost' ? ['127.0.0.1', '[::1]'] : ['']),
+      trustedProxies: s.PLINTH_TRUSTED_PROXIES,
+    },
+    urls: {
+      /** Without a trailing slash, as every link is made from it. */
+      base: base.origin,
+      mcp: (s.PLINTH_MCP_URL ?? base).origin,
+      preview: preview.origin,
+      platformDomain: s.PLINTH_PLATFORM_DOMAIN,
+    },
+    /** Unix sockets between Caddy and our processes. The folder is 0700 and its path short: longer ones than 108 bytes are cut silently. */
+    sockets: {
+      dir: socketDir,
+      api: join(socketDir, 'api.sock'),
+      edge: join(socketDir, 'edge.sock'),
+      caddyAdmin: join(socketDir, 'caddy-admin.sock'),
+    },
+    /** `url` undefined: the embedded server. */
+    database: { url: s.PLINTH_DATABASE_URL, port: s.PLINTH_POSTGRES_PORT },
+    /** `address` undefined: the embedded dev server. */
+    temporal: {
+      address: s.PLINTH_TEMPORAL_ADDRESS,
+      namespace: s.PLINTH_TEMPORAL_NAMESPACE,
+      port: s.PLINTH_TEMPORAL_PORT,
+      uiPort: s.PLINTH_TEMPORAL_UI_PORT,
+      uiUrl: s.PLINTH_TEMPORAL_UI_URL?.origin,
+    },
+    storage: { url: s.PLINTH_STORAGE_URL ?? pathToFileURL(join(dataDir, 'cas')).href },
+    /** Undefined until the launcher has made one. */
+    operatorToken: s.PLINTH_OPERATOR_TOKEN,
+    build: {
+      slots,
+      memoryBytes: s.PLINTH_BUILD_MEMORY ?? Math.min(4 * GiB, Math.floor(totalmem() / 2 / slots)),
+      timeoutMs: s.PLINTH_BUILD_TIMEOUT,
+      sandbox: s.PLINTH_BUILD_SANDBOX,
+      /** Undefined: the launcher asks npm for the registries of this machine. */
+      egressHosts: s.PLINTH_BUILD_EGRESS_HOSTS,
+      caFile: s.PLINTH_BUILD_CA_FILE,
+      /** Workspaces of running builds; every parent folder must be searchable by the build users. */
+      dir: resolve(s.PLINTH_BUILD_DIR ?? join(dataDir, 'builds')),
+      /** Holds bin/node (Node 20) and lib/node_modules/npm. */
+      toolchainDir: resolve(s.PLINTH_BUILD_TOOLCHAIN ?? join(dataDir, 'toolchains', 'node-20')),
+      /** The bubblewrap program: a path, or a name on the PATH. */
+      bwrap: s.PLINTH_BUILD_BWRAP,
+    },
+    plans: s.PLINTH_PLANS_FILE ? loadPlans(s.PLINTH_PLANS_FILE) : defaultPlans,
+    plansFile: s.PLINTH_PLANS_FILE,
+  }
+}
+
+/** Twelve hex digits that name a data directory in folders outside of it. */
+export const dataDirHash = (dataDir: string) => createHash('sha256').update(dataDir).digest('hex').slice(0, 12)
+
+/** The address of a site: scheme and port are those of the base address, never of a request. */
+export function siteUrl(config: Pick<Config, 'urls'>, subdomain: string): string {
+  return withHost(new URL(config.urls.base), `${subdomain}.${config.urls.platformDomain}`).origin
+}
+
+function withHost(base: URL, hostname: string): URL {
+  const copy = new URL(base)
+  copy.hostname = hostname
+  return copy
+}
+
+const quotasFile = z.partialRecord(
+  z.enum(planNames),
+  z.strictObject(
+    Object.fromEntries(Object.keys(defaultPlans.free).map((key) => [key, z.number().int().min(0).nullable().optional()])),
+  ),
+)
+
+function loadPlans(file: string): Plans {
+  const parsed = quotasFile.safeParse(readJson(file))
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    throw new ConfigError(`PLINTH_PLANS_FILE ${file}: ${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is not valid'}`)
+  }
+  const merge = (plan: PlanName) => ({ ...defaultPlans[plan], ...parsed.data[plan] })
+  return Object.fromEntries(planNames.map((plan) => [plan, merge(plan)])) as unknown as Plans
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch (cause) {
+    throw new ConfigError(`PLINTH_PLANS_FILE ${file} cannot be read as JSON`, { cause })
+  }
+}

@@ -1,0 +1,57 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
+import pg from 'pg'
+import type { DB } from './schema.ts'
+
+/** The pool or a transaction; every query function takes one first. */
+export type Db = Kysely<DB>
+export type Tx = Transaction<DB>
+
+// bigint columns hold byte counts and versions, all far below 2^53
+pg.types.setTypeParser(pg.types.builtins.INT8, Number)
+// a date column is a calendar day, not an instant
+pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text)
+
+export interface OpenedDatabase extends AsyncDisposable {
+  readonly db: Db
+}
+
+/**
+ * Opens a pool. Acquiring a connection and every statement are bounded, so that a PostgreSQL that is away
+ * answers as an error within seconds.
+ */
+export function openDatabase(url: string, options: { readonly max?: number } = {}): OpenedDatabase {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: options.max ?? 10,
+    connectionTimeoutMillis: 2000,
+    statement_timeout: 30_000,
+    idle_in_transaction_session_timeout: 30_000,
+    application_name: 'plinth',
+  })
+  // an idle connection that breaks is replaced by the pool; without a listener it would end the process
+  pool.on('error', () => undefined)
+  const db: Db = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })
+  return { db, [Symbol.asyncDispose]: () => db.destroy() }
+}
+
+const migrationsDir = join(import.meta.dirname, 'migrations')
+
+/**
+ * Brings the schema to the newest version; safe to call from many processes at once (advisory lock).
+ * Needs a direct connection, not a transaction-mode pooler.
+ */
+export async function migrate(db: Db): Promise<void> {
+  const migrator = new Migrator({ db, provider: { getMigrations: readMigrations } })
+  const { error } = await migrator.migrateToLatest()
+  if (error) throw error
+}
+
+async function readMigrations(): Promise<Record<string, Migration>> {
+  const files = (await readdir(migrationsDir)).filter((file) => file.endsWith('.ts')).sort()
+  const load = async (file: string) =>
+    [file.replace(/\.ts$/, ''), (await import(join(migrationsDir, file))) as Migration] as const
+  return Object.fromEntries(await Promise.all(files.map(load)))
+}

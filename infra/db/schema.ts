@@ -1,0 +1,102 @@
+import type { Generated } from 'kysely'
+import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
+import type { PlanName } from '../../core/plans.ts'
+import type { Scope } from '../../core/scopes.ts'
+
+// The tables as the migrations leave them; test/db/schema.test.ts compares every column with PostgreSQL.
+
+interface Projects {
+  id: Generated<string>
+  name: string
+  owner_email: string
+  plan: PlanName
+  suspended: Generated<boolean>
+  form_balance: Generated<number>
+  created_at: Generated<Date>
+}
+
+interface Keys {
+  id: string
+  project_id: string
+  name: string
+  scope: Scope
+  secret_sha256: Buffer
+  created_at: Generated<Date>
+  last_used_at: Date | null
+  revoked_at: Date | null
+}
+
+interface Sites {
+  id: Generated<string>
+  project_id: string
+  name: string
+  description: string | null
+  subdomain: string
+  enabled: Generated<boolean>
+  checks_enabled: Generated<boolean>
+  deletion_scheduled_at: Date | null
+  active_deploy_id: string | null
+  last_deploy_seq: Generated<number>
+  version: Generated<number>
+  route_changed_at: Generated<Date>
+  created_at: Generated<Date>
+  updated_at: Generated<Date>
+}
+
+interface Deploys {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  seq: number
+  status: Generated<DeployStatus>
+  attempt: Generated<number>
+  run_id: string | null
+  source_kind: SourceKind
+  build_mode: BuildMode | null
+  activate: boolean
+  is_preview: boolean
+  artifacts_purged: Generated<boolean>
+  error: string | null
+  skipped_paths: Generated<string[]>
+  file_count: number | null
+  total_bytes: number | null
+  source_sha256: string | null
+  source_bytes: number | null
+  manifest_sha256: string | null
+  log_sha256: string | null
+  git: GitSource | null
+  build_seconds: number | null
+  created_at: Generated<Date>
+  started_at: Date | null
+  finished_at: Date | null
+  activated_at: Date | null
+}
+
+interface Blobs {
+  project_id: string
+  sha256: string
+  size: number
+  deploys: number
+}
+
+interface BuildMinutes {
+  project_id: string
+  month: string
+  minutes: number
+}
+
+interface WorkflowStarts {
+  workflow_id: string
+  start: unknown
+  created_at: Generated<Date>
+}
+
+export interface DB {
+  projects: Projects
+  keys: Keys
+  sites: Sites
+  deploys: Deploys
+  blobs: Blobs
+  build_minutes: BuildMinutes
+  workflow_starts: WorkflowStarts
+}

@@ -1,0 +1,92 @@
+import type { BuildMode } from '../core/deploy.ts'
+
+/** Task queues, by the resource that works on them: `control` has the database, `build` has the sandboxes. */
+export const queues = { control: 'control', build: 'build' } as const
+
+/** Search attributes, all of type Keyword; registered at the start of the embedded server, or by the operator of a cluster. */
+export const searchAttributes = ['ProjectId', 'SiteId', 'SiteName', 'DeployId', 'DeployStatus', 'Trigger'] as const
+export type SearchAttribute = (typeof searchAttributes)[number]
+
+/** A workflow to start: the content of one `workflow_starts` row. Holds ids and names, never a secret. */
+export interface WorkflowStart {
+  readonly workflow_id: string
+  readonly type: 'deploy'
+  readonly input: DeployInput
+  readonly summary: string
+  readonly attributes: Readonly<Partial<Record<SearchAttribute, string>>>
+}
+
+export interface DeployInput {
+  readonly deploy_id: string
+  readonly attempt: number
+}
+
+/** Names one attempt of one deploy. */
+export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy:${deploy_id}:${attempt}`
+
+export function deployStart(deploy: {
+  readonly deploy_id: string
+  readonly attempt: number
+  readonly project_id: string
+  readonly site_id: string
+  readonly site_name: string
+  readonly source_kind: string
+  readonly seq: number
+}): WorkflowStart {
+  const { deploy_id, attempt } = deploy
+  return {
+    workflow_id: deployWorkflowId(deploy),
+    type: 'deploy',
+    input: { deploy_id, attempt },
+    summary: `**${deploy.site_name}** deploy ${deploy.seq} from ${deploy.source_kind}`,
+    attributes: {
+      ProjectId: deploy.project_id,
+      SiteId: deploy.site_id,
+      SiteName: deploy.site_name,
+      DeployId: deploy_id,
+      DeployStatus: 'queued',
+      Trigger: 'api',
+    },
+  }
+}
+
+/** What the build queue gets: ids, hashes and limits. The runner has no database, so everything it needs is here. */
+export interface BuildInput {
+  readonly deploy_id: string
+  readonly project_id: string
+  readonly site_id: string
+  /** The source archive in the CAS. */
+  readonly source_sha256: string
+  /** Inflated source and artifact may each have at most this many bytes; null is unlimited. */
+  readonly storage_bytes: number | null
+  /** The plan's title, for messages about its limits. */
+  readonly plan_title: string
+}
+
+/** What a build leaves in the CAS. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */
+export type BuildResult = {
+  readonly build_mode: BuildMode
+  /** The bounded log in the CAS; null when no command ran. */
+  readonly log_sha256: string | null
+  /** Wall seconds of the commands; 0 when none ran. */
+  readonly build_seconds: number
+  readonly skipped_paths: readonly string[]
+} & (
+  | {
+      readonly outcome: 'built'
+      /** A `Manifest` as JSON in the CAS; every file of it is stored. */
+      readonly manifest_sha256: string
+      readonly file_count: number
+      readonly total_bytes: number
+    }
+  | {
+      readonly outcome: 'failed'
+      /** Text for the user: what went wrong, what to do, the last lines of the log. */
+      readonly error: string
+    }
+)
+
+/** Activities of the build queue, implemented in `runner/`. */
+export interface BuildActivities {
+  buildSource(input: BuildInput): Promise<BuildResult>
+}
