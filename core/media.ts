@@ -1,5 +1,5 @@
 const textTypes =
-  /^(text\/|application\/(javascript|json|xml|manifest\+json|ld\+json|xhtml\+xml|rss\+xml|atom\+xml|wasm)|image\/svg\+xml)/
+  /^(?:text\/|[^;]+\+(?:json|xml)\b|application\/(?:javascript|json|xml|wasm|toml|rtf|x-ndjson|vnd\.ms-fontobject)\b|font\/(?:ttf|otf)\b)/
 
 /** Whether bytes of this media type shrink by compression; such blobs get an encoded twin. */
 export const compressible = (mediaType: string) => textTypes.test(mediaType)

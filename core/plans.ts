@@ -75,3 +75,7 @@ export function upgradeLifts(plans: Plans, plan: PlanName, quota: keyof Quotas):
     return limit === null || limit > own
   })
 }
+
+/** The text of every refusal for storage. */
+export const overStorageQuota = (plan: PlanName, limitBytes: number) =>
+  `this does not fit the storage quota of the ${planTitle(plan)} plan (${Math.floor(limitBytes / MB)} MB): delete old deploys or change the plan`

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { availableParallelism, tmpdir, totalmem } from 'node:os'
+import { availableParallelism, homedir, tmpdir, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
@@ -44,6 +44,7 @@ const byteSize = z
 /** Every variable, with what it means. Nothing else in the code reads the environment. */
 const settings = z.object({
   PLINTH_DATA_DIR: z.string().default('.plinth'),
+  PLINTH_CACHE_DIR: z.string().optional(),
   PLINTH_HTTP_PORT: port.default(8080),
   PLINTH_HTTPS_PORT: port.default(8443),
   PLINTH_LISTEN: commaList.optional(),
@@ -84,6 +85,8 @@ const settings = z.object({
   PLINTH_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
 })
 
+const inheritedNames = ['PATH', 'HOME', 'TMPDIR', 'TZ', 'NODE_EXTRA_CA_CERTS'] as const
+
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Every setting, validated, with the rules between them applied. Paths are absolute, sizes in bytes, times in milliseconds. */
@@ -120,6 +123,12 @@ export function loadConfig(env: Environment = process.env) {
   const socketDir = join(tmpdir(), `plinth-${process.getuid?.() ?? 0}-${dataDirHash(dataDir)}`)
   return {
     dataDir,
+    /** Tools that the launcher fetched or built, shared by all data directories of this user. */
+    cacheDir: resolve(s.PLINTH_CACHE_DIR ?? join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'plinth')),
+    /** What the processes get of the launcher's own environment. */
+    inherited: Object.fromEntries(inheritedNames.flatMap((name) => (env[name] ? [[name, env[name]]] : []))) as Environment,
+    /** The npm of this machine, program first. */
+    npm: (env['npm_execpath'] ? [process.execPath, env['npm_execpath']] : ['npm']) as [string, ...string[]],
     logLevel: s.PLINTH_LOG_LEVEL,
     http: {
       port: s.PLINTH_HTTP_PORT,
@@ -212,4 +221,13 @@ function readJson(file: string): unknown {
   } catch (cause) {
     throw new ConfigError(`PLINTH_PLANS_FILE ${file} cannot be read as JSON`, { cause })
   }
+}
+
+/**
+ * A setting that a single process cannot do without, although `npm start` fills it in.
+ * @throws ConfigError naming the variable
+ */
+export function required<T>(value: T | undefined, name: string): T {
+  if (value === undefined) throw new ConfigError(`${name} is not set: this process needs it when it is started on its own`)
+  return value
 }

@@ -1,4 +1,4 @@
-import type { BuildMode } from '../core/deploy.ts'
+import type { BuildMode, DeployStatus } from '../core/deploy.ts'
 
 /** Task queues, by the resource that works on them: `control` has the database, `build` has the sandboxes. */
 export const queues = { control: 'control', build: 'build' } as const
@@ -12,6 +12,7 @@ export interface WorkflowStart {
   readonly workflow_id: string
   readonly type: 'deploy'
   readonly input: DeployInput
+  /** One line of Markdown for the Temporal UI. */
   readonly summary: string
   readonly attributes: Readonly<Partial<Record<SearchAttribute, string>>>
 }
@@ -20,6 +21,9 @@ export interface DeployInput {
   readonly deploy_id: string
   readonly attempt: number
 }
+
+/** How the workflow of a deploy ended. `stale`: another attempt or run owns the deploy. */
+export type DeployOutcome = Extract<DeployStatus, 'active' | 'ready' | 'superseded' | 'failed'> | 'stale'
 
 /** Names one attempt of one deploy. */
 export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy:${deploy_id}:${attempt}`
@@ -34,11 +38,13 @@ export function deployStart(deploy: {
   readonly seq: number
 }): WorkflowStart {
   const { deploy_id, attempt } = deploy
+  // the summary of a workflow may have 200 bytes in UTF-8, four of which a character can take
+  const site = deploy.site_name.slice(0, 32)
   return {
     workflow_id: deployWorkflowId(deploy),
     type: 'deploy',
     input: { deploy_id, attempt },
-    summary: `**${deploy.site_name}** deploy ${deploy.seq} from ${deploy.source_kind}`,
+    summary: `**${site}** deploy ${deploy.seq} from ${deploy.source_kind}`,
     attributes: {
       ProjectId: deploy.project_id,
       SiteId: deploy.site_id,
@@ -48,6 +54,35 @@ export function deployStart(deploy: {
       Trigger: 'api',
     },
   }
+}
+
+/** Activities of the control queue, implemented in `activities/deploys.ts`. Each may be repeated by the same run. */
+export interface DeployActivities {
+  /** Undefined when another attempt or run owns the deploy, or it has ended. */
+  claimDeploy(run: DeployRunInput): Promise<ClaimedWork | undefined>
+  /** What the deploy is afterwards; undefined when the run has lost it. */
+  finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
+  /** For a fault of the platform that retries did not mend. */
+  failBuild(run: DeployRunInput, error: string): Promise<void>
+  /** Publishes a ready deploy, unless a later one is live already. */
+  publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
+}
+
+export type FinishedBuild = { readonly status: 'ready' } | { readonly status: 'failed'; readonly error: string }
+
+export interface DeployRunInput extends DeployInput {
+  readonly run_id: string
+}
+
+export interface ClaimedWork {
+  readonly site_name: string
+  readonly seq: number
+  readonly source_kind: string
+  readonly activate: boolean
+  /** What to build; null when the files are stored already. */
+  readonly build: BuildInput | null
+  /** True when an earlier attempt has built it. */
+  readonly built: boolean
 }
 
 /** What the build queue gets: ids, hashes and limits. The runner has no database, so everything it needs is here. */

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { Readable, Transform } from 'node:stream'
+import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip, constants as zlib } from 'node:zlib'
 import { AppError } from '../../core/errors.ts'
@@ -64,21 +64,9 @@ export async function openDiskCas(root: string): Promise<Cas> {
         hash.update(chunk)
       }
       await write(async (file) => {
-        if (bytes instanceof Readable) {
-          const counting = new Transform({
-            transform(chunk: Buffer, _encoding, done) {
-              try {
-                count(chunk)
-                done(null, chunk)
-              } catch (error) {
-                done(error as Error)
-              }
-            },
-          })
-          await pipeline(bytes, counting, file.createWriteStream({ autoClose: false }))
-        } else {
-          count(bytes)
-          await file.writeFile(bytes)
+        for await (const chunk of bytes instanceof Readable ? (bytes as AsyncIterable<Buffer>) : [bytes]) {
+          count(chunk)
+          await file.writeFile(chunk)
         }
         sha256 = hash.digest('hex')
         return pathOf(sha256)
@@ -100,11 +88,10 @@ export async function openDiskCas(root: string): Promise<Cas> {
       if (await absent(stat(path + suffix[encoding]))) return
       const { size } = await stat(path)
       await write(async (file) => {
-        await pipeline(
-          createReadStream(path),
-          createGzip({ level: zlib.Z_BEST_COMPRESSION }),
-          file.createWriteStream({ autoClose: false }),
-        )
+        const gzip = createGzip({ level: zlib.Z_BEST_COMPRESSION })
+        await pipeline(createReadStream(path), gzip, async (chunks: AsyncIterable<Buffer>) => {
+          for await (const chunk of chunks) await file.writeFile(chunk)
+        })
         const encoded = await file.stat()
         return encoded.size <= size * 0.9 ? path + suffix[encoding] : undefined
       })

@@ -28,11 +28,14 @@ export function openDatabase(url: string, options: { readonly max?: number } = {
     max: options.max ?? 10,
     connectionTimeoutMillis: 2000,
     statement_timeout: 30_000,
+    query_timeout: 35_000,
     idle_in_transaction_session_timeout: 30_000,
     application_name: 'plinth',
   })
   // an idle connection that breaks is replaced by the pool; without a listener it would end the process
   pool.on('error', () => undefined)
+  // one that breaks between two statements of a transaction fails the next statement
+  pool.on('connect', (client) => client.on('error', () => undefined))
   const db: Db = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })
   return { db, [Symbol.asyncDispose]: () => db.destroy() }
 }
@@ -54,4 +57,16 @@ async function readMigrations(): Promise<Record<string, Migration>> {
   const load = async (file: string) =>
     [file.replace(/\.ts$/, ''), (await import(join(migrationsDir, file))) as Migration] as const
   return Object.fromEntries(await Promise.all(files.map(load)))
+}
+
+const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03', '53300'])
+const awayMessages = /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
+
+/** Whether a query failed because PostgreSQL is stopped, restarting, full or silent, so that the same query may succeed later. */
+export function isDatabaseAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const { code, syscall } = error as Error & { code?: string; syscall?: string }
+  if (code?.startsWith('08')) return true
+  if (code && awayCodes.has(code)) return code !== 'ENOENT' || syscall === 'connect'
+  return awayMessages.test(error.message)
 }

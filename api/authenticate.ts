@@ -1,0 +1,53 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { AppError } from '../core/errors.ts'
+import { findKey, touchKey } from '../infra/db/keys.ts'
+import type { Caller, Deps } from './context.ts'
+
+/** `svc_<8 characters>_<43 characters>`: the id finds the row, the secret is stored as its sha256 only. */
+const keyPattern = /^svc_([A-Za-z0-9]{8})_([A-Za-z0-9_-]{43})$/
+const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+const touchIntervalMs = 60_000
+
+const hash = (secret: string) => createHash('sha256').update(secret).digest()
+
+/** A new key; `key` is the text that is shown once. */
+export function makeKey(): { id: string; key: string; secret_sha256: Buffer } {
+  // 62 letters do not divide 256, which an id that is no secret can bear
+  const id = [...randomBytes(8)].map((byte) => letters[byte % letters.length]).join('')
+  const secret = randomBytes(32).toString('base64url')
+  return { id, key: `svc_${id}_${secret}`, secret_sha256: hash(secret) }
+}
+
+export const unauthorized = (message: string) => new AppError('unauthorized', message)
+
+/** The token of an `Authorization: Bearer` header; undefined without one. */
+export function bearerToken(header: string | undefined): string | undefined {
+  return header?.match(/^Bearer +(\S+) *$/i)?.[1]
+}
+
+/** Compares in constant time whatever the lengths are. */
+export const sameSecret = (a: string, b: string) => timingSafeEqual(hash(a), hash(b))
+
+const nobody = Buffer.alloc(32)
+
+/** @throws AppError `unauthorized` */
+export async function authenticate(deps: Deps, header: string | undefined): Promise<Caller> {
+  const token = bearerToken(header)
+  if (token === undefined) throw unauthorized('send your project key in the header Authorization: Bearer <key>')
+  const [, id, secret] = keyPattern.exec(token) ?? []
+  const key = id === undefined ? undefined : await findKey(deps.db, id)
+  // compared even when there is no key, so that the time tells nothing
+  const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret ?? ''))
+  if (!key || !matches) throw unauthorized('this key is unknown or revoked; use another, or ask for a new one')
+  const now = deps.clock()
+  if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) await touchKey(deps.db, key.id, now)
+  const { project_id, project_name, plan, suspended, scope } = key
+  return {
+    key: { id: key.id, name: key.name, last_used_at: key.last_used_at },
+    scope,
+    project_id,
+    project_name,
+    plan,
+    suspended,
+  }
+}

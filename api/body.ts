@@ -1,0 +1,104 @@
+import { randomUUID } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import getRawBody from 'raw-body'
+import { AppError, invalid } from '../core/errors.ts'
+
+const mediaTypeOf = (request: IncomingMessage) =>
+  (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+
+export function announcedBytes(request: IncomingMessage): number | undefined {
+  const length = request.headers['content-length']
+  return length === undefined ? undefined : Number(length)
+}
+
+/** Whether the request has a body at all. */
+const hasBody = (request: IncomingMessage) =>
+  request.headers['transfer-encoding'] !== undefined || (announcedBytes(request) ?? 0) > 0
+
+/** @throws AppError `unsupported_media_type` naming what is accepted */
+export function requireMediaType(request: IncomingMessage, accepted: readonly string[]): void {
+  if (accepted.includes(mediaTypeOf(request))) return
+  throw new AppError('unsupported_media_type', `send this request with Content-Type: ${accepted.join(' or ')}`)
+}
+
+const tooLarge = (maxBytes: number) => new AppError('too_large', `the body is larger than ${maxBytes} bytes`)
+const aborted = () => invalid('the body ended before its announced length')
+
+/**
+ * The bytes of a body that somebody else limits. Reading less than all of it leaves the connection usable for the answer,
+ * which a pipeline on the request itself would not.
+ */
+export function bodyStream(request: IncomingMessage): Readable {
+  return Readable.from(request.iterator({ destroyOnReturn: false }), { objectMode: false })
+}
+
+/** A JSON body as text, in memory. @throws AppError `unsupported_media_type`, `too_large`, `invalid` */
+export async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  requireMediaType(request, ['application/json'])
+  try {
+    return parseJson(await getRawBody(request, { limit: maxBytes, length: request.headers['content-length'] ?? null }))
+  } catch (error) {
+    const type = (error as { type?: string }).type
+    if (type === 'entity.too.large') throw tooLarge(maxBytes)
+    if (type === 'request.aborted' || type === 'request.size.invalid') throw aborted()
+    throw error
+  }
+}
+
+/** Refuses a body where an operation takes none, unless it is JSON, which is ignored. */
+export function refuseOtherBodies(request: IncomingMessage): void {
+  if (hasBody(request)) requireMediaType(request, ['application/json'])
+}
+
+/**
+ * Receives a large JSON body into a file. Call the result once, when it is its turn to be parsed; dispose it in any case.
+ * @throws AppError `unsupported_media_type`, `too_large`
+ */
+export async function spoolJson(request: IncomingMessage, maxBytes: number, dir: string) {
+  requireMediaType(request, ['application/json'])
+  if ((announcedBytes(request) ?? 0) > maxBytes) throw tooLarge(maxBytes)
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const file = join(dir, randomUUID())
+  const remove = () => rm(file, { force: true })
+  try {
+    await pipeline(limited(request, maxBytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }))
+  } catch (error) {
+    await remove()
+    if (request.errored || !request.complete) throw error instanceof AppError ? error : aborted()
+    throw error
+  }
+  return { parse: async () => parseJson(await readFile(file)), [Symbol.asyncDispose]: remove }
+}
+
+async function* limited(request: IncomingMessage, maxBytes: number): AsyncGenerator<Buffer> {
+  let bytes = 0
+  for await (const chunk of bodyStream(request) as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > maxBytes) throw tooLarge(maxBytes)
+    yield chunk
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** @throws AppError `invalid` saying where it stops being JSON in UTF-8 */
+export function parseJson(bytes: Uint8Array): unknown {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw invalid('the body is not valid UTF-8')
+  }
+  try {
+    return JSON.parse(text) as unknown
+  } catch (error) {
+    throw invalid(
+      text.trim() === '' ? 'the body is empty; send a JSON object' : `the body is not valid JSON: ${(error as Error).message}`,
+    )
+  }
+}

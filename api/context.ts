@@ -1,0 +1,37 @@
+import type { PlanName } from '../core/plans.ts'
+import type { Scope } from '../core/scopes.ts'
+import type { Cas } from '../infra/cas/cas.ts'
+import type { Config } from '../infra/config.ts'
+import type { Db } from '../infra/db/database.ts'
+import type { Logger } from '../infra/log.ts'
+import type { Relay, WorkflowClient } from '../workflows/client.ts'
+import type { Turns } from './turns.ts'
+
+/** What the control plane works with; made once per process. */
+export interface Deps {
+  readonly config: Config
+  readonly db: Db
+  readonly cas: Cas
+  readonly log: Logger
+  readonly clock: () => Date
+  readonly relay: Relay
+  readonly workflows: Pick<WorkflowClient, 'ping'>
+  /** Takes large requests one at a time. */
+  readonly turns: Turns
+  /** Folder for request bodies in flight. */
+  readonly spoolDir: string
+}
+
+/** Whose key the request carries. */
+export interface Caller {
+  readonly key: { readonly id: string; readonly name: string; readonly last_used_at: Date | null }
+  readonly scope: Scope
+  readonly project_id: string
+  readonly project_name: string
+  readonly plan: PlanName
+  readonly suspended: boolean
+}
+
+export interface Context extends Deps {
+  readonly caller: Caller
+}

@@ -1,0 +1,65 @@
+import type { z } from 'zod'
+import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../core/errors.ts'
+import { planAllows, planFor } from '../core/plans.ts'
+import { covers } from '../core/scopes.ts'
+import type { Context } from './context.ts'
+import type { Operation, Upload } from './operation.ts'
+
+/** The input of a call before it is checked; `upload` only for operations with raw bytes. */
+export interface RawCall {
+  readonly input: Record<string, unknown>
+  readonly upload?: Upload
+}
+
+/** @throws AppError `forbidden` when the caller's key has too low a scope */
+export function authorize(op: Operation, ctx: Context): void {
+  if (covers(ctx.caller.scope, op.scope)) return
+  throw new AppError('forbidden', `this key cannot ${op.id}: it has the ${ctx.caller.scope} scope and needs ${op.scope}`)
+}
+
+/**
+ * The one path of every call after its caller is known and authorized, in the order of addendum E1: schema (422), existence (404), then
+ * suspension and plan (402); quotas and states follow in the handler. `receive` hands over the parsed body.
+ */
+export async function invoke(op: Operation, ctx: Context, receive: () => Promise<RawCall>, pathNames: readonly string[] = []) {
+  const call = async () => {
+    const { input: raw, upload } = await receive()
+    const input = parseInput(op.input, raw, pathNames) as never
+    const target = (await op.load(ctx, input)) as never
+    if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended()
+    if (op.requires && !planAllows(ctx.caller.plan, op.requires)) {
+      throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`)
+    }
+    return await op.handler(ctx, (upload ? { ...(input as object), upload } : input) as never, target)
+  }
+  return op.largeBody ? await ctx.turns.run(call) : await call()
+}
+
+export const suspended = () => paymentRequired('the project is suspended for non-payment; pay the bill, then try again')
+
+/**
+ * @throws AppError `unprocessable` with the place of the wrong member; `invalid` for a text that is missing, which counts as
+ * empty (addendum E3); `not_found` for a malformed id in the path (E2)
+ */
+export function parseInput(
+  schema: z.ZodObject,
+  raw: Record<string, unknown>,
+  pathNames: readonly string[] = [],
+): Record<string, unknown> {
+  const parsed = schema.safeParse(raw)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  if (!issue) throw unprocessable('the input is not valid')
+  const place = issue.path.map(String).join('.')
+  if (pathNames.includes(place)) throw notFound('there is nothing with this id')
+  if (issue.code === 'invalid_type' && issue.expected === 'string' && isAbsent(raw, issue.path)) {
+    throw invalid(`${place} is missing`)
+  }
+  throw unprocessable(place === '' ? issue.message : `${place}: ${issue.message}`)
+}
+
+function isAbsent(raw: unknown, path: readonly PropertyKey[]): boolean {
+  let value = raw
+  for (const step of path) value = (value as Record<PropertyKey, unknown> | undefined)?.[step]
+  return value === undefined
+}

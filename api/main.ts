@@ -1,0 +1,44 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { maxWaitingDeployFiles } from '../core/limits.ts'
+import { openCas } from '../infra/cas/open.ts'
+import { loadConfig, required } from '../infra/config.ts'
+import { openDatabase } from '../infra/db/database.ts'
+import { listenOnSocket } from '../infra/listen.ts'
+import { createLogger } from '../infra/log.ts'
+import { runMain } from '../infra/process.ts'
+import { openWorkflowClient, startRelay } from '../workflows/client.ts'
+import { createApp } from './app.ts'
+import { createTurns } from './turns.ts'
+
+/** In which a 50 MB upload has to arrive. */
+const uploadTimeoutMs = 600_000
+
+await runMain(async () => {
+  const config = loadConfig()
+  const log = createLogger('api', config.logLevel)
+  const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')
+  const address = required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS')
+  await using stack = new AsyncDisposableStack()
+  const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL')))
+  const workflows = stack.use(openWorkflowClient({ address, namespace: config.temporal.namespace }))
+  const relay = stack.use(startRelay(db, workflows, log))
+  const spoolDir = join(config.dataDir, 'spool')
+  // bodies that a killed process left behind; nothing in here was acknowledged
+  await rm(spoolDir, { recursive: true, force: true })
+  const app = createApp({
+    config,
+    db,
+    cas: await openCas(config.storage.url),
+    log,
+    clock: () => new Date(),
+    relay,
+    workflows,
+    turns: createTurns(maxWaitingDeployFiles),
+    spoolDir,
+    operatorToken,
+  })
+  stack.use(await listenOnSocket(app.callback(), config.sockets.api, uploadTimeoutMs))
+  log.info({ socket: config.sockets.api }, 'api started')
+  return stack.move()
+})

@@ -1,0 +1,75 @@
+import type { Readable } from 'node:stream'
+import type { z } from 'zod'
+import type { Feature } from '../core/plans.ts'
+import type { Scope } from '../core/scopes.ts'
+import type { Context } from './context.ts'
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** A request body that is bytes, not JSON: the whole body in REST, `<name>_base64` in a tool. */
+export interface RawInput {
+  readonly name: string
+  readonly description: string
+  readonly mediaTypes: readonly string[]
+  readonly maxBytes: number
+}
+
+/** The bytes of a {@link RawInput} on their way in; read it once. `expectedBytes` is what the sender announced. */
+export interface Upload {
+  readonly stream: Readable
+  readonly expectedBytes: number | undefined
+}
+
+export type ErrorStatus = 400 | 402 | 409 | 429 | 503
+
+/**
+ * One operation of the platform as data. REST routes, the OpenAPI document and the tools are folds over a list of these;
+ * `invoke.ts` enforces everything that is declared here.
+ */
+export interface Operation {
+  /** The operationId, and the tool's name. */
+  readonly id: string
+  readonly title: string
+  readonly summary: string
+  readonly tag: string
+  /** Method and path below the base address; `{name}` is a member of `input`. Absent for operations that only tools have. */
+  readonly rest?: `${Method} /${string}`
+  /** Absent for operations that only REST has. */
+  readonly tool?: { readonly readOnly?: boolean; readonly idempotent?: boolean; readonly destructive?: boolean }
+  readonly scope: Scope
+  /** Flat; names as the tools have them. REST takes them from path, query and JSON body by name. */
+  readonly input: z.ZodObject
+  /** Members of `input` that REST takes from the query although the request has a body. */
+  readonly query?: readonly string[]
+  readonly raw?: RawInput
+  /** For JSON bodies larger than the usual limit: received into a file, then processed one at a time in this process. */
+  readonly largeBody?: { readonly maxBytes: number }
+  readonly requires?: Feature
+  readonly whenSuspended?: 'refuse'
+  readonly output: z.ZodType
+  /** Statuses it may answer besides those that every operation may. */
+  readonly errors: readonly ErrorStatus[]
+  readonly load: (ctx: Context, input: never) => Promise<unknown>
+  readonly handler: (ctx: Context, input: never, target: never) => Promise<unknown>
+}
+
+interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target>
+  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors'> {
+  readonly input: Input
+  readonly output: Output
+  readonly errors?: readonly ErrorStatus[]
+  /** Finds what the call is about; throws `not_found`, so that another project's ids look absent before any plan or state. */
+  readonly load?: (ctx: Context, input: z.output<Input>) => Promise<Target>
+  readonly handler: (
+    ctx: Context,
+    input: z.output<Input> & { readonly upload: Upload },
+    target: Target,
+  ) => Promise<z.input<Output>>
+}
+
+/** Checks the types of one operation and forgets them, so that all operations fit one list. */
+export function operation<Input extends z.ZodObject, Output extends z.ZodType, Target = undefined>(
+  definition: Definition<Input, Output, Target>,
+): Operation {
+  return { errors: [], load: async () => undefined, ...definition }
+}

@@ -1,0 +1,216 @@
+import { z } from 'zod'
+import { deployAllows } from '../../core/deploy.ts'
+import { conflict, unavailable } from '../../core/errors.ts'
+import { maxArchiveBytes, maxDeployFilesBodyBytes } from '../../core/limits.ts'
+import { readManifest, storeManifest } from '../../infra/cas/manifests.ts'
+import { findBlobSizes, removeBlobsOfDeploy } from '../../infra/db/blobs.ts'
+import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy, markPurged } from '../../infra/db/deploys.ts'
+import { lockProject } from '../../infra/db/projects.ts'
+import { acceptDeploy, inTrash } from '../accept-deploy.ts'
+import { checkDeployGates } from '../gates.ts'
+import { operation } from '../operation.ts'
+import { Deploy, deployOfCaller, deployView } from '../resources/deploy.ts'
+import { deploy_id, sha256, site_id } from '../resources/fields.ts'
+import { siteOfCaller } from '../resources/site.ts'
+import { storeArchive } from '../store-archive.ts'
+import { readEntries, storeFiles } from '../store-files.ts'
+
+const tag = 'Deploys'
+const activate = z.boolean().default(true).describe('false builds without publishing.')
+
+export const list_deploys = operation({
+  id: 'list_deploys',
+  title: 'List deploys',
+  summary: 'Deploys of a site, newest first.',
+  tag,
+  rest: 'GET /api/v1/sites/{site_id}/deploys',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({
+    site_id,
+    limit: z.int().min(1).max(200).default(100),
+    before: z.uuid().optional().describe('Id of the deploy after which the page begins.'),
+  }),
+  load: siteOfCaller,
+  output: z.array(Deploy),
+  handler: async (ctx, { site_id, ...page }) => (await listDeploys(ctx.db, ctx.caller.project_id, site_id, page)).map(deployView),
+})
+
+export const deploy_site = operation({
+  id: 'deploy_site',
+  title: 'Deploy an archive',
+  summary:
+    'Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build), else the files are published as they are. Poll get_deploy_status until the status is active or failed.',
+  tag,
+  rest: 'POST /api/v1/sites/{site_id}/deploys',
+  tool: {},
+  scope: 'editor',
+  input: z.object({ site_id, activate }),
+  raw: {
+    name: 'source',
+    description: 'The archive: tar.gz or zip, at most 50 MB.',
+    mediaTypes: ['application/gzip', 'application/zip', 'application/octet-stream'],
+    maxBytes: maxArchiveBytes,
+  },
+  load: siteOfCaller,
+  output: Deploy,
+  errors: [400, 402, 409, 429],
+  handler: async (ctx, { activate, upload }, site) => {
+    if (site.deletion_scheduled_at) throw inTrash()
+    const { project_id: id, plan, suspended } = ctx.caller
+    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: upload.expectedBytes ?? 0, activate })
+    const source = await storeArchive(ctx.cas, upload.stream)
+    return deployView(await acceptDeploy(ctx, site, { source_kind: 'archive', activate, source }))
+  },
+})
+
+export const deploy_files = operation({
+  id: 'deploy_files',
+  title: 'Deploy files',
+  summary:
+    'Publishes a full set of static files sent as JSON; a file that is not in the list is gone. Needs index.html at the root and no package.json. A file sent before can be referenced by its sha256 instead of its content.',
+  tag,
+  rest: 'POST /api/v1/sites/{site_id}/deploy-files',
+  tool: {},
+  scope: 'editor',
+  input: z.object({
+    site_id,
+    files: z
+      .array(
+        z.object({
+          path: z.string().describe('Path from the root of the site.'),
+          content: z.string().optional().describe('The text, or base64 with encoding.'),
+          encoding: z.literal('base64').optional(),
+          sha256: z.string().optional().describe('A blob of the project, instead of content.'),
+        }),
+      )
+      .describe('The full set of files, at most 2000.'),
+    activate,
+  }),
+  largeBody: { maxBytes: maxDeployFilesBodyBytes },
+  load: siteOfCaller,
+  output: Deploy,
+  errors: [400, 402, 409, 429, 503],
+  handler: async (ctx, input, site) => {
+    if (site.deletion_scheduled_at) throw inTrash()
+    const { files, skipped_paths } = readEntries(input.files)
+    const { project_id: id, plan, suspended } = ctx.caller
+    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
+    const references = files.filter((file) => 'sha256' in file)
+    const sizes = await findBlobSizes(
+      ctx.db,
+      id,
+      references.map((file) => file.sha256),
+    )
+    const entries = await storeFiles(ctx.cas, files, sizes)
+    const manifest_sha256 = await storeManifest(ctx.cas, entries)
+    const total_bytes = entries.reduce((sum, entry) => sum + entry.size, 0)
+    const copy = { manifest_sha256, file_count: entries.length, total_bytes, skipped_paths }
+    return deployView(
+      await acceptDeploy(ctx, site, { source_kind: 'files', activate: input.activate, copy, files: entries, references }),
+    )
+  },
+})
+
+export const get_manifest = operation({
+  id: 'get_manifest',
+  title: 'Get the manifest',
+  summary: 'Paths and hashes of the live deploy, sorted by path; empty when nothing is live or it came from an archive or git.',
+  tag,
+  rest: 'GET /api/v1/sites/{site_id}/manifest',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({ site_id }),
+  load: siteOfCaller,
+  output: z.array(z.object({ path: z.string(), sha256 }).meta({ id: 'ManifestEntry' })),
+  handler: async (ctx, _input, site) => {
+    const live = site.active_deploy_id ? await findDeploy(ctx.db, ctx.caller.project_id, site.active_deploy_id) : undefined
+    if (!live?.manifest_sha256 || live.build_mode !== 'copy') return []
+    const { files } = await readManifest(ctx.cas, live.manifest_sha256)
+    return files.map((file) => ({ path: file.path, sha256: file.sha256 }))
+  },
+})
+
+export const get_deploy_status = operation({
+  id: 'get_deploy_status',
+  title: 'Get a deploy',
+  summary: 'One deploy with its status, and why it failed.',
+  tag,
+  rest: 'GET /api/v1/deploys/{deploy_id}',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({ deploy_id }),
+  load: deployOfCaller,
+  output: Deploy,
+  handler: async (_ctx, _input, deploy) => deployView(deploy),
+})
+
+export const activate_deploy = operation({
+  id: 'activate_deploy',
+  title: 'Activate a deploy',
+  summary: 'Publishes a ready deploy, or rolls back to a superseded one.',
+  tag,
+  rest: 'POST /api/v1/deploys/{deploy_id}/activate',
+  tool: { idempotent: true },
+  scope: 'editor',
+  input: z.object({ deploy_id }),
+  load: deployOfCaller,
+  whenSuspended: 'refuse',
+  output: z.object({ ...Deploy.shape, ok: z.literal(true), previous_deploy_id: z.uuid().nullable() }).meta({ id: 'Activation' }),
+  errors: [402, 409],
+  handler: async (ctx, { deploy_id }) => {
+    const { deploy, previous_deploy_id } = await ctx.db.transaction().execute(async (tx) => {
+      const found = await lockSiteOfDeploy(tx, deploy_id)
+      if (!found || found.trashed) throw inTrash()
+      if (found.deploy.artifacts_purged) throw conflict('the files of this deploy were deleted; deploy again')
+      if (!deployAllows('activate', found.deploy.status)) {
+        throw conflict(`a ${found.deploy.status} deploy cannot be activated; only ready, active and superseded ones can`)
+      }
+      return await activateDeploy(tx, found.deploy, ctx.clock())
+    })
+    ctx.log.info({ deploy_id, site_id: deploy.site_id }, 'deploy activated')
+    return { ...deployView(deploy), ok: true as const, previous_deploy_id }
+  },
+})
+
+export const delete_deploy = operation({
+  id: 'delete_deploy',
+  title: "Delete a deploy's files",
+  summary: 'Deletes the files of a deploy that is not live; its record stays in the history.',
+  tag,
+  rest: 'DELETE /api/v1/deploys/{deploy_id}',
+  tool: { destructive: true, idempotent: true },
+  scope: 'editor',
+  input: z.object({ deploy_id }),
+  load: deployOfCaller,
+  output: z.object({ ok: z.literal(true) }).meta({ id: 'Ok' }),
+  errors: [409, 503],
+  handler: async (ctx, { deploy_id }, deploy) => {
+    if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
+    if (deploy.artifacts_purged) return { ok: true as const }
+    const files = deploy.manifest_sha256 ? (await storedManifest(ctx, deploy.manifest_sha256)).files : []
+    await ctx.db.transaction().execute(async (tx) => {
+      await lockProject(tx, deploy.project_id)
+      const purged = await markPurged(tx, deploy.project_id, deploy_id)
+      if (purged) return await removeBlobsOfDeploy(tx, deploy.project_id, files)
+      const now = await findDeploy(tx, deploy.project_id, deploy_id)
+      if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
+    })
+    ctx.log.info({ deploy_id, site_id: deploy.site_id }, 'deploy purged')
+    return { ok: true as const }
+  },
+})
+
+const notPurgeable = (status: string) =>
+  conflict(
+    `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
+  )
+
+async function storedManifest(ctx: Parameters<typeof deployOfCaller>[0], sha: string) {
+  try {
+    return await readManifest(ctx.cas, sha)
+  } catch (error) {
+    ctx.log.error({ err: error, sha256: sha }, 'manifest unreadable')
+    throw unavailable('the storage does not answer; try again in a few seconds')
+  }
+}

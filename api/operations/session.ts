@@ -1,0 +1,37 @@
+import { z } from 'zod'
+import { planNames } from '../../core/plans.ts'
+import { scopes, scopesOf } from '../../core/scopes.ts'
+import { operation } from '../operation.ts'
+import { isoTimeOrNull, time } from '../resources/fields.ts'
+
+export const whoami = operation({
+  id: 'whoami',
+  title: 'Who am I',
+  summary: 'The project and the scopes of the key.',
+  tag: 'Session',
+  rest: 'GET /api/v1/whoami',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({}),
+  output: z
+    .object({
+      project_id: z.uuid(),
+      project_name: z.string(),
+      plan: z.enum(planNames),
+      scopes: z.array(z.enum(scopes)).describe('Every scope that the key has; each includes those before it.'),
+      key: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), last_used_at: time.nullable() }),
+    })
+    .meta({ id: 'Session' }),
+  handler: async ({ caller }) => ({
+    project_id: caller.project_id,
+    project_name: caller.project_name,
+    plan: caller.plan,
+    scopes: scopesOf(caller.scope),
+    key: {
+      id: caller.key.id,
+      name: caller.key.name,
+      scope: caller.scope,
+      last_used_at: isoTimeOrNull(caller.key.last_used_at),
+    },
+  }),
+})

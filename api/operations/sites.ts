@@ -1,0 +1,128 @@
+import { z } from 'zod'
+import { conflict, invalid } from '../../core/errors.ts'
+import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../../core/hostnames.ts'
+import { planAllows, planFor } from '../../core/plans.ts'
+import { lockProject } from '../../infra/db/projects.ts'
+import { insertSite, isSubdomainTaken, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
+import { inTrash } from '../accept-deploy.ts'
+import { checkSiteQuota } from '../gates.ts'
+import { suspended } from '../invoke.ts'
+import { operation } from '../operation.ts'
+import { description, name, site_id } from '../resources/fields.ts'
+import { Site, siteOfCaller, siteView } from '../resources/site.ts'
+
+const tag = 'Sites'
+
+export const list_sites = operation({
+  id: 'list_sites',
+  title: 'List sites',
+  summary: 'All sites of the project that are not in the trash.',
+  tag,
+  rest: 'GET /api/v1/sites',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({}),
+  output: z.array(Site),
+  handler: async (ctx) => (await listSites(ctx.db, ctx.caller.project_id)).map((row) => siteView(ctx.config, row)),
+})
+
+export const create_site = operation({
+  id: 'create_site',
+  title: 'Create a site',
+  summary: 'Creates an empty site at a subdomain of the platform; deploy to it next.',
+  tag,
+  rest: 'POST /api/v1/sites',
+  tool: {},
+  scope: 'editor',
+  input: z.object({
+    name,
+    subdomain: z.string().describe('5 to 63 letters, digits and hyphens; fewer than 9 need a paid plan.'),
+  }),
+  output: Site,
+  errors: [400, 402, 409],
+  handler: async (ctx, input) => {
+    requireName(input.name)
+    const wanted = input.subdomain.toLowerCase()
+    const parsed = parseSubdomain(wanted)
+    // some reserved names are too short for anyone, but "reserved" tells more
+    if (isReservedSubdomain(wanted)) throw conflict(`the subdomain ${wanted} is reserved; choose another`)
+    if (!parsed.ok) throw invalid(`the subdomain ${parsed.reason}`)
+    const { subdomain } = parsed
+    const site = await ctx.db.transaction().execute(async (tx) => {
+      const project = await lockProject(tx, ctx.caller.project_id)
+      if (await isSubdomainTaken(tx, subdomain)) throw taken(subdomain)
+      if (isShortSubdomain(subdomain) && !planAllows(project.plan, 'short_subdomain')) {
+        throw invalid(`subdomains of fewer than 9 characters need the ${planFor('short_subdomain')} plan or higher`)
+      }
+      await checkSiteQuota(tx, ctx, project)
+      if (project.suspended) throw suspended()
+      const row = await insertSite(tx, { project_id: project.id, name: input.name, subdomain })
+      if (!row) throw taken(subdomain)
+      return row
+    })
+    ctx.log.info({ site_id: site.id, subdomain }, 'site created')
+    return siteView(ctx.config, site)
+  },
+})
+
+export const get_site = operation({
+  id: 'get_site',
+  title: 'Get a site',
+  summary: 'One site with its address and its live deploy.',
+  tag,
+  rest: 'GET /api/v1/sites/{site_id}',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({ site_id }),
+  load: siteOfCaller,
+  output: Site,
+  handler: async (ctx, _input, site) => siteView(ctx.config, site),
+})
+
+export const update_site = operation({
+  id: 'update_site',
+  title: 'Update a site',
+  summary: 'Renames a site; sets its description or its checks when given.',
+  tag,
+  rest: 'PATCH /api/v1/sites/{site_id}',
+  tool: { idempotent: true },
+  scope: 'editor',
+  input: z.object({ site_id, name, description: description.nullable().optional(), checks_enabled: z.boolean().optional() }),
+  load: siteOfCaller,
+  output: Site,
+  errors: [400, 409],
+  handler: async (ctx, { site_id, ...change }) => {
+    requireName(change.name)
+    const site = await updateSite(ctx.db, ctx.caller.project_id, site_id, { ...change, updated_at: ctx.clock() })
+    if (!site) throw inTrash()
+    return siteView(ctx.config, site)
+  },
+})
+
+export const set_site_enabled = operation({
+  id: 'set_site_enabled',
+  title: 'Enable or disable a site',
+  summary: 'A disabled site answers visitors with a temporarily-unavailable page.',
+  tag,
+  rest: 'POST /api/v1/sites/{site_id}/enabled',
+  tool: { idempotent: true },
+  scope: 'editor',
+  input: z.object({ site_id, enabled: z.boolean() }),
+  load: siteOfCaller,
+  output: Site,
+  errors: [402, 409],
+  handler: async (ctx, { site_id, enabled }) => {
+    if (enabled && ctx.caller.suspended) throw suspended()
+    const change = { enabled, updated_at: ctx.clock() }
+    const site = await ctx.db.transaction().execute((tx) => setSiteEnabled(tx, ctx.caller.project_id, site_id, change))
+    if (!site) throw inTrash()
+    ctx.log.info({ site_id, enabled }, 'site switched')
+    return siteView(ctx.config, site)
+  },
+})
+
+function requireName(given: string): void {
+  if (given.trim() === '') throw invalid('the name is empty; give the site a name')
+}
+
+const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)

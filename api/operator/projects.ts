@@ -1,0 +1,190 @@
+import { z } from 'zod'
+import { invalid, notFound } from '../../core/errors.ts'
+import { planNames } from '../../core/plans.ts'
+import { scopes } from '../../core/scopes.ts'
+import { storageBytes } from '../../infra/db/blobs.ts'
+import { insertKey, type KeyRow, listKeys, revokeKey } from '../../infra/db/keys.ts'
+import { findProject, insertProject, listProjects, type ProjectRow, updateProject } from '../../infra/db/projects.ts'
+import { countSites } from '../../infra/db/sites.ts'
+import { buildMinutes, countDeploysSince } from '../../infra/db/usage.ts'
+import { makeKey } from '../authenticate.ts'
+import type { Context } from '../context.ts'
+import { operation } from '../operation.ts'
+import { isoTime, isoTimeOrNull, name, time } from '../resources/fields.ts'
+
+const tag = 'Operator'
+const project_id = z.uuid()
+
+const Project = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    owner_email: z.string(),
+    plan: z.enum(planNames),
+    suspended: z.boolean(),
+    form_balance: z.int(),
+    created_at: time,
+  })
+  .meta({ id: 'Project' })
+
+const ProjectWithUsage = z
+  .object({
+    ...Project.shape,
+    usage: z.object({
+      sites: z.int(),
+      domains: z.int(),
+      storage_bytes: z.int(),
+      forms_this_month: z.int(),
+      build_minutes_this_month: z.int(),
+      deploys_last_hour: z.int(),
+    }),
+  })
+  .meta({ id: 'ProjectWithUsage' })
+
+const Key = z
+  .object({ id: z.string(), name: z.string(), scope: z.enum(scopes), created_at: time, last_used_at: time.nullable() })
+  .meta({ id: 'Key' })
+
+const projectView = (row: ProjectRow): z.input<typeof Project> => ({ ...row, created_at: isoTime(row.created_at) })
+
+const keyView = ({ id, name, scope, created_at, last_used_at }: KeyRow): z.input<typeof Key> => ({
+  id,
+  name,
+  scope,
+  created_at: isoTime(created_at),
+  last_used_at: isoTimeOrNull(last_used_at),
+})
+
+async function projectById(ctx: Context, input: { project_id: string }): Promise<ProjectRow> {
+  const project = await findProject(ctx.db, input.project_id)
+  if (!project) throw notFound('there is no project with this id')
+  return project
+}
+
+function requireName(given: string): void {
+  if (given.trim() === '') throw invalid('the name is empty')
+}
+
+export const projectOperations = [
+  operation({
+    id: 'create_project',
+    title: 'Create a project',
+    summary: 'Creates a project; make its first key next.',
+    tag,
+    rest: 'POST /operator/v1/projects',
+    scope: 'full',
+    input: z.object({ name, owner_email: z.email(), plan: z.enum(planNames) }),
+    output: Project,
+    errors: [400],
+    handler: async (ctx, input) => {
+      requireName(input.name)
+      return projectView(await insertProject(ctx.db, input))
+    },
+  }),
+  operation({
+    id: 'list_projects',
+    title: 'List projects',
+    summary: 'All projects, oldest first.',
+    tag,
+    rest: 'GET /operator/v1/projects',
+    scope: 'full',
+    input: z.object({}),
+    output: z.array(Project),
+    handler: async (ctx) => (await listProjects(ctx.db)).map(projectView),
+  }),
+  operation({
+    id: 'get_project',
+    title: 'Get a project',
+    summary: 'One project with what it uses.',
+    tag,
+    rest: 'GET /operator/v1/projects/{project_id}',
+    scope: 'full',
+    input: z.object({ project_id }),
+    load: projectById,
+    output: ProjectWithUsage,
+    handler: async (ctx, { project_id: id }, project) => {
+      const now = ctx.clock()
+      const deploys = await countDeploysSince(ctx.db, id, new Date(now.getTime() - 3_600_000))
+      return {
+        ...projectView(project),
+        usage: {
+          sites: await countSites(ctx.db, id),
+          domains: 0,
+          storage_bytes: await storageBytes(ctx.db, id),
+          forms_this_month: 0,
+          build_minutes_this_month: await buildMinutes(ctx.db, id, now),
+          deploys_last_hour: deploys.count,
+        },
+      }
+    },
+  }),
+  operation({
+    id: 'update_project',
+    title: 'Update a project',
+    summary: 'Changes the plan, suspends or resumes, adds to the form balance.',
+    tag,
+    rest: 'PATCH /operator/v1/projects/{project_id}',
+    scope: 'full',
+    input: z.object({
+      project_id,
+      plan: z.enum(planNames).optional(),
+      suspended: z.boolean().optional(),
+      form_balance_add: z.int().min(-1_000_000).max(1_000_000).optional(),
+    }),
+    load: projectById,
+    output: Project,
+    handler: async (ctx, { project_id: id, ...change }) => {
+      const project = await ctx.db.transaction().execute((tx) => updateProject(tx, id, change))
+      if (!project) throw notFound('there is no project with this id')
+      ctx.log.info({ project_id: id, plan: project.plan, suspended: project.suspended }, 'project updated')
+      return projectView(project)
+    },
+  }),
+  operation({
+    id: 'create_key',
+    title: 'Create a key',
+    summary: 'Makes a key of a project; it is shown once.',
+    tag,
+    rest: 'POST /operator/v1/projects/{project_id}/keys',
+    scope: 'full',
+    input: z.object({ project_id, name, scope: z.enum(scopes) }),
+    load: projectById,
+    output: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), key: z.string() }).meta({ id: 'NewKey' }),
+    errors: [400],
+    handler: async (ctx, input) => {
+      requireName(input.name)
+      const { key, ...made } = makeKey()
+      const { id, name, scope } = await insertKey(ctx.db, { ...made, ...input })
+      ctx.log.info({ project_id: input.project_id, key_id: id, scope }, 'key created')
+      return { id, name, scope, key }
+    },
+  }),
+  operation({
+    id: 'list_keys',
+    title: 'List keys',
+    summary: 'Live keys of a project, without their secrets.',
+    tag,
+    rest: 'GET /operator/v1/projects/{project_id}/keys',
+    scope: 'full',
+    input: z.object({ project_id }),
+    load: projectById,
+    output: z.array(Key),
+    handler: async (ctx, { project_id: id }) => (await listKeys(ctx.db, id)).map(keyView),
+  }),
+  operation({
+    id: 'revoke_key',
+    title: 'Revoke a key',
+    summary: 'The key stops working at once.',
+    tag,
+    rest: 'DELETE /operator/v1/projects/{project_id}/keys/{key_id}',
+    scope: 'full',
+    input: z.object({ project_id, key_id: z.string() }),
+    load: projectById,
+    output: z.object({ ok: z.literal(true) }).meta({ id: 'Ok' }),
+    handler: async (ctx, { project_id: id, key_id }) => {
+      if (!(await revokeKey(ctx.db, id, key_id, ctx.clock()))) throw notFound('the project has no live key with this id')
+      ctx.log.info({ project_id: id, key_id }, 'key revoked')
+      return { ok: true as const }
+    },
+  }),
+]

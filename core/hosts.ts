@@ -1,0 +1,47 @@
+/** What nearly every request has: lower-case labels, the last one beginning with a letter, so that it is no address. */
+const plainHost = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
+const endsAsAddress = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/
+const maxHostLength = 253
+
+/**
+ * The name that a request asks for: lower-case, punycode, without port and without the final dot of a full name.
+ * Undefined when the request must be refused: no Host header or several, an address, user information, anything that is no name.
+ *
+ * @param values every Host header of the request, bytes as Latin-1 as Node gives them
+ */
+export function parseHost(values: readonly string[]): string | undefined {
+  const [raw] = values
+  if (raw === undefined || values.length !== 1) return undefined
+  const name = /^([^:]*?)\.?(?::\d{0,5})?$/.exec(raw)?.[1]
+  if (name === undefined) return undefined
+  if (name.length <= maxHostLength && plainHost.test(name)) return name
+  const host = toAscii(name)
+  if (host === undefined || host.length > maxHostLength || endsAsAddress.test(host)) return undefined
+  return host.split('.').every((part) => label.test(part)) ? host : undefined
+}
+
+/** Undefined when it is no host. What a URL would drop or read as the end of the host is refused before. */
+function toAscii(name: string): string | undefined {
+  const text = decodeUtf8(name)
+  if (text === undefined || text === '' || /[\s\p{Cc}/\\?#@%[\]]/u.test(text)) return undefined
+  return URL.parse(`http://${text}`)?.hostname
+}
+
+/** Undefined when the bytes are not valid UTF-8. Percent signs are left alone. */
+function decodeUtf8(bytes: string): string | undefined {
+  const escapeByte = (byte: string) => `%${byte.charCodeAt(0).toString(16)}`
+  try {
+    return bytes.replace(/[\x80-\xff]+/g, (run) => decodeURIComponent(run.replace(/./g, escapeByte)))
+  } catch {
+    return undefined
+  }
+}
+
+/** The label before the platform's domain; undefined for every other host, deeper names included. */
+export function subdomainOf(host: string, platformDomain: string): string | undefined {
+  const length = host.length - platformDomain.length - 1
+  if (length < 1 || host[length] !== '.' || !host.endsWith(platformDomain)) return undefined
+  const subdomain = host.slice(0, length)
+  return subdomain.includes('.') ? undefined : subdomain
+}

@@ -1,0 +1,94 @@
+export type Decision =
+  /** `path` as in the manifest: no leading slash. */
+  | { readonly kind: 'file'; readonly path: string; readonly status: 200 | 404 }
+  /** Permanent. `location` is percent-encoded, begins with exactly one slash and has no query. */
+  | { readonly kind: 'redirect'; readonly location: string }
+  | { readonly kind: 'missing' }
+
+const missing: Decision = { kind: 'missing' }
+const file = (path: string, status: 200 | 404 = 200): Decision => ({ kind: 'file', path, status })
+
+/**
+ * What a request for a path is answered with (the specification's serving rules, addendum E8).
+ *
+ * @param path as {@link parseRequestPath} returns it
+ * @param has whether the deploy contains a file, asked with a manifest path
+ */
+export function decide(path: string, has: (path: string) => boolean): Decision {
+  if (isReserved(path)) return missing
+  const wanted = path.slice(1)
+  if (path.endsWith('/')) return has(`${wanted}index.html`) ? file(`${wanted}index.html`) : fallback(has)
+  if (has(wanted)) return file(wanted)
+  if (hasExtension(wanted)) return has('404.html') ? file('404.html', 404) : missing
+  if (has(`${wanted}.html`)) return file(`${wanted}.html`)
+  if (has(`${wanted}/index.html`)) return { kind: 'redirect', location: `${encodePath(path)}/` }
+  return fallback(has)
+}
+
+function fallback(has: (path: string) => boolean): Decision {
+  if (has('404.html')) return file('404.html', 404)
+  return has('index.html') ? file('index.html') : missing
+}
+
+/** The platform's own prefix. Without case, as the entrance in front of us compares it so. */
+const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)
+
+/** A dot in the last segment, not at its start. */
+const hasExtension = (path: string) => path.indexOf('.', path.lastIndexOf('/') + 2) !== -1
+
+/** `encodeURI` leaves what would end the path. */
+const encodePath = (path: string) => encodeURI(path).replace(/[?#]/g, encodeURIComponent)
+
+export interface RequestTarget {
+  /** Decoded, NFC, begins with exactly one slash, no empty, `.` or `..` segment; a slash at the end stays. */
+  readonly path: string
+  /** As it came: empty, or from the `?` on. */
+  readonly query: string
+  /** Only of the absolute form: the authority as it came. */
+  readonly authority?: string
+}
+
+const visibleAscii = /^[\x21-\x7e]*$/
+
+/** What makes a path worth more than a look: escapes, bytes that are no visible ASCII, empty segments, dots. */
+const needsCare = /[^\x21-\x7e]|[%\\]|\/\/|\/\.{1,2}(?:\/|$)/
+
+/**
+ * Reads the target of a request line once and for all: everything after it sees only its result. Undefined when it must be
+ * refused: not a path, unescaped bytes that need escapes, invalid escapes or UTF-8, a control character, a backslash,
+ * a fragment, a `.` or `..` segment.
+ */
+export function parseRequestPath(raw: string): RequestTarget | undefined {
+  if (raw.includes('#')) return undefined
+  if (raw.charCodeAt(0) !== slash) return parseAbsoluteForm(raw)
+  const end = raw.indexOf('?')
+  const query = end === -1 ? '' : raw.slice(end)
+  const rawPath = end === -1 ? raw : raw.slice(0, end)
+  if (!needsCare.test(rawPath)) return { path: rawPath, query }
+  const path = decodePath(rawPath)
+  return path === undefined ? undefined : { path, query }
+}
+
+const slash = 0x2f
+
+/** RFC 9112, 3.2.2. */
+function parseAbsoluteForm(raw: string): RequestTarget | undefined {
+  const parts = /^https?:\/\/([^/?]+)(.*)$/i.exec(raw)
+  if (!parts) return undefined
+  const rest = parts[2] ?? ''
+  const target = parseRequestPath(rest.startsWith('/') ? rest : `/${rest}`)
+  return target && { ...target, authority: parts[1] ?? '' }
+}
+
+function decodePath(rawPath: string): string | undefined {
+  if (!visibleAscii.test(rawPath)) return undefined
+  let decoded: string
+  try {
+    decoded = decodeURIComponent(rawPath)
+  } catch {
+    return undefined
+  }
+  const path = decoded.normalize('NFC').replace(/\/{2,}/g, '/')
+  if (/[\p{Cc}\\]/u.test(path)) return undefined
+  return /\/\.{1,2}(?:\/|$)/.test(path) ? undefined : path
+}

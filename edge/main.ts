@@ -1,0 +1,21 @@
+import { join } from 'node:path'
+import { openCas } from '../infra/cas/open.ts'
+import { loadConfig, required } from '../infra/config.ts'
+import { createLogger } from '../infra/log.ts'
+import { runMain } from '../infra/process.ts'
+import { openEdge } from './edge.ts'
+
+await runMain(async () => {
+  const config = loadConfig()
+  const log = createLogger('edge', config.logLevel)
+  const edge = await openEdge({
+    platformDomain: config.urls.platformDomain,
+    databaseUrl: required(config.database.url, 'PLINTH_DATABASE_URL'),
+    cas: await openCas(config.storage.url),
+    snapshotDir: join(config.dataDir, 'edge'),
+    listen: { path: config.sockets.edge },
+    log,
+  })
+  log.info({ socket: config.sockets.edge }, 'edge started')
+  return edge
+})

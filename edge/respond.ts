@@ -1,0 +1,90 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import type { OpenedObject } from '../infra/cas/cas.ts'
+import { acceptsGzip, matchedTag, type Part, parseRange, passesIfMatch } from './conditions.ts'
+import type { Content, SiteFile } from './content.ts'
+import { type Page, pages } from './pages.ts'
+
+/** One request and its response. */
+export interface Exchange {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+}
+
+export function sendPage(exchange: Exchange, page: Page): void {
+  sendBuffer(exchange, page.status, page.headers, page.body)
+}
+
+/** Permanent, but asked for again each time: the next deploy may have a file of that name. */
+export function sendRedirect(exchange: Exchange, location: string): void {
+  const headers = ['Location', location, 'Cache-Control', 'no-cache', 'X-Content-Type-Options', 'nosniff']
+  sendBuffer(exchange, 301, headers, Buffer.alloc(0))
+}
+
+/**
+ * Answers with a file of a site. Conditions and ranges are those of RFC 9110; they apply to status 200 only, and a range is
+ * always one of the plain bytes.
+ * @throws when the storage fails; when the headers have been sent by then, the connection is cut already
+ */
+export async function sendFile(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
+  if (status === 404) return await sendWhole(exchange, content, file, status)
+  const { method, headers } = exchange.req
+
+  const ifMatch = headers['if-match']
+  if (ifMatch !== undefined && !passesIfMatch(ifMatch, file.tags)) return sendPage(exchange, pages.preconditionFailed)
+
+  const ifNoneMatch = headers['if-none-match']
+  const tag = ifNoneMatch === undefined ? undefined : matchedTag(ifNoneMatch, file.tags)
+  if (tag !== undefined) {
+    exchange.res.writeHead(304, [...file.unchangedHeaders, 'ETag', tag])
+    exchange.res.end()
+    return
+  }
+
+  const wanted = method === 'GET' ? headers.range : undefined
+  const range = parseRange(wanted, headers['if-range']?.toString(), file.size, file.tags.plain)
+  if (!range) return await sendWhole(exchange, content, file, status)
+  if (range === 'unsatisfiable') {
+    const unsatisfiable = ['Content-Range', `bytes */${file.size}`, 'Cache-Control', 'no-store']
+    return sendBuffer(exchange, 416, unsatisfiable, Buffer.alloc(0))
+  }
+  await sendPart(exchange, content, file, range)
+}
+
+async function sendWhole(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
+  if (file.mayHaveTwin && acceptsGzip(exchange.req.headers['accept-encoding']?.toString())) {
+    const twin = content.cachedBody(file, 'gzip') ?? (await content.loadBody(file, 'gzip'))
+    if (twin === 'large') return await sendObject(exchange, status, file.gzipHeaders, await content.open(file, 'gzip'))
+    if (twin !== 'absent') return sendBuffer(exchange, status, file.gzipHeaders, twin)
+  }
+  const body = content.cachedBody(file) ?? (await content.loadBody(file))
+  if (typeof body !== 'string') return sendBuffer(exchange, status, file.plainHeaders, body)
+  await sendObject(exchange, status, file.plainHeaders, await content.open(file))
+}
+
+async function sendPart(exchange: Exchange, content: Content, file: SiteFile, part: Part): Promise<void> {
+  const headers = [...file.plainHeaders, 'Content-Range', `bytes ${part.start}-${part.end}/${file.size}`]
+  const body = content.cachedBody(file) ?? (await content.loadBody(file))
+  if (typeof body !== 'string') return sendBuffer(exchange, 206, headers, body.subarray(part.start, part.end + 1))
+  await sendObject(exchange, 206, headers, await content.open(file), part)
+}
+
+function sendBuffer({ req, res }: Exchange, status: number, headers: readonly string[], body: Buffer): void {
+  res.writeHead(status, [...headers, 'Content-Length', String(body.length)])
+  res.end(req.method === 'HEAD' ? undefined : body)
+}
+
+/** Streams at the pace of the client; whatever ends the response closes the object. */
+async function sendObject(
+  { req, res }: Exchange,
+  status: number,
+  headers: readonly string[],
+  object: OpenedObject,
+  part: Part = { start: 0, end: object.size - 1 },
+): Promise<void> {
+  const unread = req.method === 'HEAD' || res.destroyed
+  if (unread) await object.close()
+  res.writeHead(status, [...headers, 'Content-Length', String(part.end - part.start + 1)])
+  if (unread) res.end()
+  else await pipeline(object.stream(part.start, part.end), res)
+}

@@ -1,0 +1,31 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { invalid } from '../../core/errors.ts'
+import { type ArchiveOptions, startReading } from './reading.ts'
+import { type ArchiveFormat, sniffArchive } from './sniff.ts'
+import { readTarGz } from './tar.ts'
+import { readZip } from './zip.ts'
+
+export interface ArchiveContent {
+  readonly paths: ReadonlySet<string>
+  readonly skipped_paths: readonly string[]
+}
+
+/**
+ * Reads the regular files of a tar.gz or a zip, streaming. Links, devices and entries with names outside of the tree are
+ * skipped and listed in `skipped_paths`, as addendum E7 says. A zip is read at random, so it has to be a file.
+ * @throws AppError `invalid` for an archive that is damaged, encrypted, or lies about itself; `conflict` for one that is too large
+ */
+export async function readArchive(path: string, options: ArchiveOptions): Promise<ArchiveContent> {
+  await using file = await open(path)
+  const { size } = await file.stat()
+  const format = await formatOf(file)
+  if (!format) throw invalid('this is not an archive that can be opened; send a tar.gz or a zip')
+  const reading = startReading(size, options)
+  await (format === 'zip' ? readZip(file.fd, reading) : readTarGz(file, reading))
+  return { paths: reading.admission.files, skipped_paths: reading.admission.skipped.list() }
+}
+
+async function formatOf(file: FileHandle): Promise<ArchiveFormat | undefined> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0)
+  return sniffArchive(buffer.subarray(0, bytesRead))
+}

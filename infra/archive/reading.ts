@@ -1,0 +1,57 @@
+import { AppError, invalid } from '../../core/errors.ts'
+import { type Admission, createAdmission } from './admission.ts'
+
+export interface ArchiveFile {
+  /** Normalised, relative, unique, inside the tree, and never below another file. */
+  readonly path: string
+  readonly executable: boolean
+  /** To be read to its end; it throws an AppError when the archive turns out to be broken or too large. */
+  readonly bytes: AsyncIterable<Buffer>
+}
+
+export interface ArchiveOptions {
+  /** Entries of any kind. */
+  readonly maxEntries: number
+  /** Inflated bytes in all. */
+  readonly maxBytes: number
+  /** The refusal of an archive that inflates to more than `maxBytes`. */
+  readonly overMaxBytes: string
+  /** Called for one file after the other. */
+  readonly onFile: (file: ArchiveFile) => Promise<void>
+}
+
+/** What a format's reader works with: the entries go to `admission`, the bytes through `countBytes`. */
+export interface ArchiveReading extends ArchiveOptions {
+  readonly admission: Admission
+  readonly countEntry: () => void
+  /** @throws AppError when the inflated bytes so far are more than allowed, or out of proportion */
+  readonly countBytes: (bytes: number) => void
+}
+
+// deflate shrinks by 1032 at most, and only uniform bytes come near; a small archive may do so without harm
+const maxRatio = 1000
+const harmlessBytes = 64 * 1024 * 1024
+
+/** @param size of the archive in bytes */
+export function startReading(size: number, options: ArchiveOptions): ArchiveReading {
+  let entries = 0
+  let bytes = 0
+  return {
+    ...options,
+    admission: createAdmission(),
+    countEntry() {
+      entries += 1
+      if (entries > options.maxEntries) throw tooManyEntries(options.maxEntries)
+    },
+    countBytes(more) {
+      bytes += more
+      if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
+      if (bytes > harmlessBytes && bytes > size * maxRatio) {
+        throw invalid(`the archive inflates to more than ${maxRatio} times its size, as no site does; pack the folder again`)
+      }
+    },
+  }
+}
+
+export const tooManyEntries = (maxEntries: number) =>
+  new AppError('conflict', `the archive has more than ${maxEntries} entries; leave out what the site does not need`)

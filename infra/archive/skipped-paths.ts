@@ -1,0 +1,37 @@
+const listedPerFolder = 20
+const listedInAll = 500
+const shownCharacters = 256
+
+/** Folders whose content is left out as a whole, possibly thousands of files. */
+const leftOutFolder = /^(.*?\/)?(\.git|node_modules|__MACOSX|__svc)\//i
+
+/**
+ * Collects paths that were left out, small enough for a database row and safe to print. Of a folder such as
+ * `node_modules` the first 20 paths are listed and the rest as `node_modules/**`; after 500 lines one line says how many more.
+ */
+export function createSkippedPaths() {
+  const listed = new Set<string>()
+  const perFolder = new Map<string, number>()
+  let more = 0
+
+  return {
+    add(path: string): void {
+      const shown = printable(path)
+      const folder = leftOutFolder.exec(shown)?.[0]
+      const count = folder ? (perFolder.get(folder) ?? 0) + 1 : 0
+      if (folder) perFolder.set(folder, count)
+      const line = folder && count > listedPerFolder ? `${folder}**` : shown
+      if (listed.has(line)) return
+      if (listed.size < listedInAll) listed.add(line)
+      else more += 1
+    },
+    list: (): string[] => [...listed, ...(more > 0 ? [`… and ${more} more`] : [])],
+  }
+}
+export type SkippedPaths = ReturnType<typeof createSkippedPaths>
+
+function printable(path: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what has to go
+  const clean = path.toWellFormed().replace(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd')
+  return clean.length > shownCharacters ? `${clean.slice(0, shownCharacters).toWellFormed()}…` : clean
+}

@@ -1,0 +1,169 @@
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+
+/** Caddy's native configuration. */
+export type CaddyConfig = Readonly<Record<string, unknown>>
+type Json = Readonly<Record<string, unknown>>
+
+/** Where Caddy keeps its own certificate authority, below the data directory. */
+export const caddyDir = (config: Pick<Config, 'dataDir'>) => join(config.dataDir, 'caddy')
+
+/** The certificate that a client has to trust for https from the internal authority. */
+export const rootCertificateFile = (config: Pick<Config, 'dataDir'>) =>
+  join(caddyDir(config), 'pki', 'authorities', 'local', 'root.crt')
+
+/** What Caddy starts with: nothing but its admin socket. The rest is pushed, so that no stale copy of it can be resumed. */
+export function bootstrapConfig(config: Config): CaddyConfig {
+  const { admin, storage } = caddyConfig(config)
+  return { admin, storage }
+}
+
+/**
+ * The whole configuration, computed from the settings only: deploys, sites and domains never change it, because every change is a reload
+ * that resets connections. It chooses the process and nothing else; host and path are normalised again behind it.
+ */
+export function caddyConfig(config: Config): CaddyConfig {
+  const { http, urls } = config
+  const base = new URL(urls.base)
+  const names = [...new Set([...apiHosts(config), new URL(urls.preview).hostname, urls.platformDomain])]
+  const certificates = [...names, `*.${new URL(urls.preview).hostname}`, `*.${urls.platformDomain}`]
+  const answers = routes(config)
+  const server = {
+    read_header_timeout: '10s',
+    idle_timeout: '2m',
+    max_header_bytes: 32 * 1024,
+    // every certificate is named below; Caddy's own choice would order them, redirect, and listen on port 80
+    automatic_https: { disable: true },
+    errors: { routes: errorRoutes(config) },
+    ...(http.trustedProxies.length > 0 && {
+      trusted_proxies: { source: 'static', ranges: http.trustedProxies },
+      trusted_proxies_strict: 1,
+    }),
+  }
+  return {
+    admin: {
+      listen: `unix/${config.sockets.caddyAdmin}|0600`,
+      enforce_origin: true,
+      origins: [adminOrigin],
+      config: { persist: false },
+    },
+    storage: { module: 'file_system', root: caddyDir(config) },
+    logging: { logs: { default: { level: 'WARN' } } },
+    apps: {
+      http: {
+        http_port: http.port,
+        https_port: http.httpsPort,
+        grace_period: '10s',
+        servers: {
+          http: {
+            ...server,
+            listen: http.listen.map((address) => `${address}:${http.port}`),
+            protocols: ['h1'],
+            routes: base.protocol === 'https:' ? [...redirectRoutes(config, base), ...answers] : answers,
+          },
+          https: {
+            ...server,
+            listen: http.listen.map((address) => `${address}:${http.httpsPort}`),
+            protocols: ['h1', 'h2', 'h3'],
+            tls_connection_policies: [{}],
+            routes: answers,
+          },
+        },
+      },
+      tls: {
+        certificates: { automate: certificates },
+        automation: { policies: [{ subjects: certificates, issuers: [{ module: 'internal', ca: 'local' }] }] },
+      },
+      pki: { certificate_authorities: { local: { name: 'Plinth', install_trust: false } } },
+    },
+  }
+}
+
+/** Asked for by the admin socket in every request, so that a web page cannot reach it by any trick. */
+export const adminOrigin = 'plinth-launcher'
+
+const apiHosts = ({ urls }: Config) => [
+  ...new Set([new URL(urls.base).hostname, new URL(urls.mcp).hostname, 'localhost', '127.0.0.1', '::1'].map(withoutBrackets)),
+]
+const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
+
+/** Who answers, in this order: the api by host, the api below /__svc/ on every host, the edge. */
+function routes(config: Config): Json[] {
+  const api = proxyTo(config.sockets.api)
+  return [
+    { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
+    { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },
+    { handle: [proxyTo(config.sockets.edge)], terminal: true },
+  ]
+}
+
+/** Requests that may change something are not redirected: a client would send its body and key a second time. */
+function redirectRoutes(config: Config, base: URL): Json[] {
+  const port = base.port === '' ? '' : `:${base.port}`
+  const kept = [{ path: ['/.well-known/acme-challenge/*'] }, { path: ['/healthz'], host: apiHosts(config) }]
+  return [
+    {
+      match: [{ method: ['GET', 'HEAD'], not: kept }],
+      handle: [
+        {
+          handler: 'static_response',
+          status_code: 308,
+          headers: { Location: [`https://{http.request.host}${port}{http.request.uri}`] },
+        },
+      ],
+      terminal: true,
+    },
+  ]
+}
+
+/** Bodies stream in both directions, of any length: how large they may be is decided behind Caddy. */
+function proxyTo(socket: string): Json {
+  return {
+    handler: 'reverse_proxy',
+    upstreams: [{ dial: `unix/${socket}` }],
+    transport: {
+      protocol: 'http',
+      dial_timeout: '2s',
+      // files arrive compressed from the edge; asking for compression here would cost a copy
+      compression: false,
+      // our processes keep idle connections for longer, so none is closed while a request is on its way
+      keep_alive: { max_idle_conns_per_host: 512, idle_timeout: '2m' },
+    },
+    // a process that restarts is away for about a second
+    load_balancing: { try_duration: '2s', try_interval: '50ms' },
+    // exactly one address, whatever came in: proxies in front count only when they are trusted
+    headers: { request: { set: { 'X-Forwarded-For': ['{http.vars.client_ip}'] } } },
+  }
+}
+
+/** What a visitor gets while a process is away: never cached, and never looking like a missing page. */
+function errorRoutes(config: Config): Json[] {
+  const answer = (type: string, body: string) => ({
+    handler: 'static_response',
+    status_code: 503,
+    headers: { 'Content-Type': [type], 'Cache-Control': ['no-store'], 'Retry-After': ['5'] },
+    body,
+  })
+  const away = { vars: { '{http.error.status_code}': ['502', '503', '504'] } }
+  return [
+    {
+      match: [{ ...away, host: apiHosts(config) }],
+      handle: [
+        answer('application/json', JSON.stringify({ message: 'the API is starting or restarting; try again in a few seconds' })),
+      ],
+      terminal: true,
+    },
+    { match: [away], handle: [answer('text/html; charset=utf-8', unavailablePage)], terminal: true },
+  ]
+}
+
+const unavailablePage = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Back in a moment</title>
+<style>body{font:17px/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem;color-scheme:light dark}</style>
+<h1>Back in a moment</h1>
+<p>This site's server is starting or restarting. Try again in a few seconds.</p>
+</html>
+`

@@ -1,0 +1,289 @@
+import { type Selectable, sql } from 'kysely'
+import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
+import { deployActions } from '../../core/deploy.ts'
+import type { PlanName } from '../../core/plans.ts'
+import type { Db, Tx } from './database.ts'
+import { bumpRoutes } from './routes.ts'
+import type { DB } from './schema.ts'
+
+export type DeployRow = Selectable<DB['deploys']>
+
+export interface NewDeploy {
+  readonly site_id: string
+  readonly project_id: string
+  readonly source_kind: SourceKind
+  readonly activate: boolean
+  /** The archive in the CAS; absent when the files are stored already. */
+  readonly source?: { readonly sha256: string; readonly size: number }
+  /** What is already known of a deploy whose files are stored. */
+  readonly copy?: {
+    readonly manifest_sha256: string
+    readonly file_count: number
+    readonly total_bytes: number
+    readonly skipped_paths: string[]
+  }
+}
+
+/** Gives the deploy the site's next number. Undefined when the site is gone or in the trash. */
+export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promise<DeployRow | undefined> {
+  const site = await tx
+    .updateTable('sites')
+    .set((eb) => ({ last_deploy_seq: eb('last_deploy_seq', '+', 1) }))
+    .where('id', '=', deploy.site_id)
+    .where('deletion_scheduled_at', 'is', null)
+    .returning('last_deploy_seq')
+    .executeTakeFirst()
+  if (!site) return undefined
+  const { source, copy, ...always } = deploy
+  return await tx
+    .insertInto('deploys')
+    .values({
+      ...always,
+      seq: site.last_deploy_seq,
+      is_preview: !deploy.activate,
+      source_sha256: source?.sha256 ?? null,
+      source_bytes: source?.size ?? null,
+      build_mode: copy ? 'copy' : null,
+      ...copy,
+      created_at: now,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+/** Newest first; `before` is the id of the deploy after which the page begins. */
+export function listDeploys(
+  db: Db,
+  projectId: string,
+  siteId: string,
+  page: { limit: number; before?: string | undefined },
+): Promise<DeployRow[]> {
+  const { before } = page
+  return db
+    .selectFrom('deploys')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .where('site_id', '=', siteId)
+    .$if(before !== undefined, (query) =>
+      query.where('seq', '<', (eb) =>
+        eb
+          .selectFrom('deploys as mark')
+          .select('mark.seq')
+          .where('mark.site_id', '=', siteId)
+          .where('mark.id', '=', before ?? ''),
+      ),
+    )
+    .orderBy('seq', 'desc')
+    .limit(page.limit)
+    .execute()
+}
+
+/** Undefined when the project has no such deploy. */
+export function findDeploy(db: Db, projectId: string, id: string): Promise<DeployRow | undefined> {
+  return db.selectFrom('deploys').selectAll().where('project_id', '=', projectId).where('id', '=', id).executeTakeFirst()
+}
+
+/** One run of the workflow of one attempt: only it may move the deploy on. */
+export interface DeployRun {
+  readonly deploy_id: string
+  readonly attempt: number
+  readonly run_id: string
+}
+
+/** What the workflow needs to know of the deploy that it claimed. */
+export interface ClaimedDeploy {
+  readonly status: DeployStatus
+  readonly seq: number
+  readonly project_id: string
+  readonly site_id: string
+  readonly site_name: string
+  readonly plan: PlanName
+  readonly activate: boolean
+  readonly source_kind: SourceKind
+  readonly source_sha256: string | null
+}
+
+/**
+ * Takes the deploy for a run: `queued` becomes `building`, `ready` (built, but never activated) stays. Undefined when
+ * another attempt or run owns it or it has ended. May be repeated by the same run.
+ */
+export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
+  const claimed = await db
+    .updateTable('deploys')
+    .from('sites')
+    .from('projects')
+    .set((eb) => ({
+      status: sql<DeployStatus>`case when ${eb.ref('deploys.status')} = 'queued' then 'building' else ${eb.ref('deploys.status')} end`,
+      run_id: run.run_id,
+      started_at: eb.fn.coalesce('deploys.started_at', sql<Date>`${now}`),
+    }))
+    .whereRef('sites.id', '=', 'deploys.site_id')
+    .whereRef('projects.id', '=', 'deploys.project_id')
+    .where('deploys.id', '=', run.deploy_id)
+    .where('deploys.attempt', '=', run.attempt)
+    .where('deploys.status', 'in', ['queued', 'building', 'ready'])
+    .where((eb) => eb.or([eb('deploys.run_id', 'is', null), eb('deploys.run_id', '=', run.run_id)]))
+    .returning(['deploys.status', 'deploys.seq', 'deploys.project_id', 'deploys.site_id', 'deploys.activate'])
+    .returning(['deploys.source_kind', 'deploys.source_sha256', 'sites.name as site_name', 'projects.plan'])
+    .executeTakeFirst()
+  return claimed
+}
+
+export interface BuildOutcome {
+  readonly build_mode: BuildMode
+  readonly skipped_paths: string[]
+  readonly log_sha256: string | null
+  readonly build_seconds: number | null
+  readonly manifest_sha256: string
+  readonly file_count: number
+  readonly total_bytes: number
+}
+
+/** `building` → `ready`. Undefined when this run no longer owns a building deploy. Copies know their outcome already. */
+export function readyDeploy(tx: Tx, run: DeployRun, outcome: BuildOutcome | null, now: Date): Promise<DeployRow | undefined> {
+  return tx
+    .updateTable('deploys')
+    .set({ status: 'ready', finished_at: now, source_sha256: null, ...outcome })
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .where('status', '=', 'building')
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** `building` → `failed`. Undefined when this run no longer owns a building deploy. */
+export function failDeploy(
+  tx: Tx,
+  run: DeployRun,
+  failure: { error: string } & Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'log_sha256' | 'build_seconds'>>,
+  now: Date,
+): Promise<DeployRow | undefined> {
+  return tx
+    .updateTable('deploys')
+    .set({ status: 'failed', finished_at: now, source_sha256: null, ...failure })
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .where('status', '=', 'building')
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** What the run has made of its deploy; undefined when another run owns it. */
+export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow, 'status' | 'error'> | undefined> {
+  return db
+    .selectFrom('deploys')
+    .select(['status', 'error'])
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .executeTakeFirst()
+}
+
+/** Takes the lock under which a site's active deploy changes. */
+export async function lockSiteOfDeploy(tx: Tx, deployId: string): Promise<{ deploy: DeployRow; trashed: boolean } | undefined> {
+  const site = await tx
+    .selectFrom('sites')
+    .innerJoin('deploys', 'deploys.site_id', 'sites.id')
+    .select('sites.deletion_scheduled_at')
+    .where('deploys.id', '=', deployId)
+    .forNoKeyUpdate('sites')
+    .executeTakeFirst()
+  if (!site) return undefined
+  const deploy = await tx.selectFrom('deploys').selectAll().where('id', '=', deployId).executeTakeFirstOrThrow()
+  return { deploy, trashed: site.deletion_scheduled_at !== null }
+}
+
+/** Whether a deploy that was accepted later has been live already. */
+export async function isOvertaken(tx: Tx, deploy: Pick<DeployRow, 'site_id' | 'seq'>): Promise<boolean> {
+  const later = await tx
+    .selectFrom('deploys')
+    .select('id')
+    .where('site_id', '=', deploy.site_id)
+    .where('seq', '>', deploy.seq)
+    .where('activated_at', 'is not', null)
+    .limit(1)
+    .executeTakeFirst()
+  return later !== undefined
+}
+
+/** Built, but a later deploy is live already: reachable by a rollback only. */
+export async function supersedeDeploy(tx: Tx, id: string): Promise<void> {
+  await tx.updateTable('deploys').set({ status: 'superseded' }).where('id', '=', id).where('status', '=', 'ready').execute()
+}
+
+/**
+ * Makes the deploy the live one. The caller holds the site's lock and has checked that the deploy may be activated.
+ * Returns the id of the deploy that was live before, null when there was none.
+ */
+export async function activateDeploy(
+  tx: Tx,
+  deploy: Pick<DeployRow, 'id' | 'site_id'>,
+  now: Date,
+): Promise<{ deploy: DeployRow; previous_deploy_id: string | null }> {
+  const previous = await tx
+    .updateTable('deploys')
+    .set({ status: 'superseded' })
+    .where('site_id', '=', deploy.site_id)
+    .where('status', '=', 'active')
+    .where('id', '!=', deploy.id)
+    .returning('id')
+    .executeTakeFirst()
+  const active = await tx
+    .updateTable('deploys')
+    .set({ status: 'active', is_preview: false, activated_at: now })
+    .where('id', '=', deploy.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  await tx.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', deploy.site_id).execute()
+  await bumpRoutes(tx, { site_id: deploy.site_id })
+  return { deploy: active, previous_deploy_id: previous?.id ?? null }
+}
+
+/** Marks the artifacts as deleted; the record stays. Undefined when its status forbids it or it was done before. */
+export function markPurged(tx: Tx, projectId: string, id: string): Promise<DeployRow | undefined> {
+  return tx
+    .updateTable('deploys')
+    .set({ artifacts_purged: true })
+    .where('project_id', '=', projectId)
+    .where('id', '=', id)
+    .where('status', 'in', deployActions.purge)
+    .where('artifacts_purged', '=', false)
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** Deploys that nobody has moved since `before`, oldest first: what a crash may have left. */
+export function listStalledDeploys(db: Db, before: Date, limit: number) {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .select(['deploys.id as deploy_id', 'deploys.attempt', 'deploys.project_id', 'deploys.site_id', 'deploys.seq'])
+    .select(['deploys.source_kind', 'sites.name as site_name'])
+    .where(isUnfinished)
+    .where((eb) => eb(eb.fn.coalesce('deploys.finished_at', 'deploys.started_at', 'deploys.created_at'), '<', before))
+    .orderBy('deploys.created_at')
+    .limit(limit)
+    .execute()
+}
+
+/** Gives a stalled deploy its next attempt; what it has built already is kept. False when it moved in the meantime. */
+export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<boolean> {
+  const result = await tx
+    .updateTable('deploys')
+    .set((eb) => ({
+      attempt: attempt + 1,
+      run_id: null,
+      status: sql<DeployStatus>`case when ${eb.ref('status')} = 'ready' then 'ready' else 'queued' end`,
+    }))
+    .where('id', '=', id)
+    .where('attempt', '=', attempt)
+    .where(isUnfinished)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+/** Queued, in work, or built but neither published nor purged although publishing was asked for. */
+const isUnfinished = sql<boolean>`
+  (deploys.status in ('queued', 'building') or (deploys.status = 'ready' and deploys.activate and not deploys.artifacts_purged))`

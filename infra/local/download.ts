@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { extract } from 'tar'
+import type { Release } from './releases.ts'
+
+const connectTimeoutMs = 5000
+const idleTimeoutMs = 15_000
+
+/**
+ * Downloads the archive of a release for this platform, checks its sha256 and unpacks it into a folder. One try.
+ * @throws Error when there is no such archive, the server does not answer within 5 s, or the content is another one
+ */
+export async function downloadRelease(release: Release, into: string): Promise<void> {
+  const pin = release.archives[`${process.platform}-${process.arch}`]
+  if (!pin) throw new Error(`no pinned release for ${process.platform} on ${process.arch}`)
+  const archive = join(into, 'archive.tar.gz')
+  const hash = createHash('sha256')
+  const response = await get(new URL(pin.url))
+  await pipeline(
+    response,
+    async function* (chunks: AsyncIterable<Buffer>) {
+      for await (const chunk of chunks) {
+        hash.update(chunk)
+        yield chunk
+      }
+    },
+    createWriteStream(archive),
+  )
+  const found = hash.digest('hex')
+  if (found !== pin.sha256) throw new Error(`${pin.url} has the sha256 ${found}, expected ${pin.sha256}`)
+  await extract({ file: archive, cwd: into, preserveOwner: false })
+  await rm(archive)
+}
+
+async function get(url: URL, redirects = 3): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const outgoing = request(url, { agent: false }, resolve)
+  outgoing.on('error', reject)
+  const connecting = setTimeout(() => outgoing.destroy(new Error(`${url.host} did not answer within 5 s`)), connectTimeoutMs)
+  outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`${url.host} went silent`)))
+  outgoing.end()
+  const response = await promise.finally(() => clearTimeout(connecting))
+  const { statusCode = 0, headers } = response
+  if (statusCode === 200) return response
+  response.destroy()
+  if (statusCode >= 300 && statusCode < 400 && headers.location && redirects > 0) {
+    const next = new URL(headers.location, url)
+    if (next.protocol === 'https:') return get(next, redirects - 1)
+  }
+  throw new Error(`${url.host} answered ${statusCode}`)
+}

@@ -1,0 +1,45 @@
+import type { Config } from '../config.ts'
+
+export type Role = 'api' | 'worker' | 'runner' | 'edge'
+
+/**
+ * The whole environment of one of our processes, made from the settings as the launcher has completed them; nothing else is inherited.
+ * Each gets what it needs and no more: the runner, which runs foreign code, has neither database nor operator token.
+ */
+export function childEnvironment(config: Config, role: Role): Record<string, string> {
+  const { http, urls, build, temporal } = config
+  const common = {
+    PLINTH_DATA_DIR: config.dataDir,
+    PLINTH_LOG_LEVEL: config.logLevel,
+    PLINTH_STORAGE_URL: config.storage.url,
+    PLINTH_HTTP_PORT: http.port,
+    PLINTH_HTTPS_PORT: http.httpsPort,
+    PLINTH_BASE_URL: urls.base,
+    PLINTH_MCP_URL: urls.mcp,
+    PLINTH_PREVIEW_URL: urls.preview,
+    PLINTH_PLATFORM_DOMAIN: urls.platformDomain,
+  }
+  const database = { PLINTH_DATABASE_URL: config.database.url }
+  const workflows = { PLINTH_TEMPORAL_ADDRESS: temporal.address, PLINTH_TEMPORAL_NAMESPACE: temporal.namespace }
+  const plans = { PLINTH_PLANS_FILE: config.plansFile }
+  const own = {
+    api: { ...database, ...workflows, ...plans, PLINTH_OPERATOR_TOKEN: config.operatorToken },
+    worker: { ...database, ...workflows, ...plans },
+    edge: database,
+    runner: {
+      ...workflows,
+      PLINTH_BUILD_SLOTS: build.slots,
+      PLINTH_BUILD_MEMORY: build.memoryBytes,
+      PLINTH_BUILD_TIMEOUT: `${build.timeoutMs}ms`,
+      PLINTH_BUILD_SANDBOX: build.sandbox,
+      PLINTH_BUILD_EGRESS_HOSTS: build.egressHosts?.join(','),
+      PLINTH_BUILD_CA_FILE: build.caFile,
+      PLINTH_BUILD_DIR: build.dir,
+      PLINTH_BUILD_TOOLCHAIN: build.toolchainDir,
+      PLINTH_BUILD_BWRAP: build.bwrap,
+    },
+  }[role]
+  return Object.fromEntries(
+    Object.entries({ ...config.inherited, ...common, ...own }).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+  )
+}

@@ -1,0 +1,78 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { type Config, ConfigError } from '../config.ts'
+
+/**
+ * Whether nobody listens on a TCP port. An empty `host` is every address; one that this machine does not have takes no port.
+ * @throws Error with a code when this user may not use the port
+ */
+export async function isPortFree(port: number, host: string): Promise<boolean> {
+  const server = createServer()
+  try {
+    server.listen({ port, exclusive: true, ...(host === '' ? {} : { host }) })
+    await once(server, 'listening')
+    return true
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') return false
+    // IPv6 may be switched off
+    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return true
+    throw error
+  } finally {
+    server.close()
+  }
+}
+
+/** `preferred` when it is free, else any free port of 127.0.0.1. */
+export async function freePort(preferred?: number): Promise<number> {
+  if (preferred !== undefined && (await isPortFree(preferred, '127.0.0.1'))) return preferred
+  const server = createServer()
+  server.listen({ port: 0, host: '127.0.0.1' })
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+export interface Ports {
+  readonly temporal: number
+  readonly temporalUi: number
+  readonly postgres: number
+}
+
+/**
+ * Checks the ports that are public or were set, and chooses the others: a taken default is replaced by a free one, and that is said.
+ * @throws ConfigError naming the setting of a port that cannot be had
+ */
+export async function choosePorts({ http, temporal, database }: Config, report: (line: string) => void): Promise<Ports> {
+  for (const host of http.listen.map((address) => address.replace(/^\[(.*)\]$/, '$1'))) {
+    await requirePort('PLINTH_HTTP_PORT', http.port, host)
+    await requirePort('PLINTH_HTTPS_PORT', http.httpsPort, host)
+  }
+  const choose = async (setting: string, set: number | undefined, usual: number | undefined, needed: boolean) => {
+    if (set === undefined || !needed) {
+      const port = await freePort(usual)
+      if (needed && usual !== undefined && port !== usual) report(`port ${usual} is taken, using ${port} (${setting} would fix one)`)
+      return port
+    }
+    await requirePort(setting, set, '127.0.0.1')
+    return set
+  }
+  const embedded = temporal.address === undefined
+  return {
+    temporal: await choose('PLINTH_TEMPORAL_PORT', temporal.port, 7233, embedded),
+    temporalUi: await choose('PLINTH_TEMPORAL_UI_PORT', temporal.uiPort, 8233, embedded),
+    postgres: await choose('PLINTH_POSTGRES_PORT', database.port, undefined, database.url === undefined),
+  }
+}
+
+async function requirePort(setting: string, port: number, host: string): Promise<void> {
+  const where = host === '' ? `port ${port}` : `port ${port} on ${host}`
+  try {
+    if (await isPortFree(port, host)) return
+  } catch (cause) {
+    throw new ConfigError(`${where} cannot be used (${(cause as NodeJS.ErrnoException).code}): set ${setting} to another port`, { cause })
+  }
+  throw new ConfigError(`${where} is taken: stop the program that uses it, or set ${setting} to another port`)
+}

@@ -1,0 +1,23 @@
+import { ConfigError } from './config.ts'
+
+/**
+ * Runs a process until SIGTERM or SIGINT. `open` starts everything and returns what has to be closed; closing drains.
+ * A wrong setting is printed as one line, anything else with its stack; both exit with 1.
+ */
+export async function runMain(open: () => Promise<AsyncDisposable>): Promise<void> {
+  const stop = Promise.withResolvers<void>()
+  process.once('SIGTERM', () => stop.resolve())
+  process.once('SIGINT', () => stop.resolve())
+  // the launcher, when there is one, has a channel to each of its processes: it learns when they are ready, they when it was killed
+  process.once('disconnect', () => stop.resolve())
+  try {
+    await using _running = await open()
+    process.send?.('ready')
+    await stop.promise
+  } catch (error) {
+    process.stderr.write(`${error instanceof ConfigError ? error.message : String((error as Error).stack ?? error)}\n`)
+    process.exitCode = 1
+  }
+  // handles of libraries may outlive their close; everything of ours is closed by now
+  process.exit()
+}

@@ -1,0 +1,19 @@
+import { Runtime } from '@temporalio/worker'
+import type { Logger } from '../log.ts'
+
+/** Routes the SDK's own log lines through ours and leaves signals to the mains; once per process, before the first worker. */
+export function installRuntime(log: Logger): void {
+  const levels = { TRACE: 'debug', DEBUG: 'debug', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const
+  const write = (level: keyof typeof levels, message: string, meta?: object) => log[levels[level]]({ ...meta }, message)
+  Runtime.install({
+    shutdownSignals: [],
+    logger: {
+      log: write,
+      trace: (message, meta) => write('TRACE', message, meta),
+      debug: (message, meta) => write('DEBUG', message, meta),
+      info: (message, meta) => write('INFO', message, meta),
+      warn: (message, meta) => write('WARN', message, meta),
+      error: (message, meta) => write('ERROR', message, meta),
+    },
+  })
+}

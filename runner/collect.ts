@@ -1,0 +1,128 @@
+import { constants, type Dirent, existsSync } from 'node:fs'
+import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../core/errors.ts'
+import { judgePath, type ManifestEntry } from '../core/manifest.ts'
+import type { SkippedPaths } from '../infra/archive/skipped-paths.ts'
+import type { Cas } from '../infra/cas/cas.ts'
+import { putPublishedFile } from '../infra/cas/published-files.ts'
+
+export interface CollectOptions {
+  readonly cas: Cas
+  readonly maxFiles: number
+  /** Bytes of all files together. */
+  readonly maxBytes: number
+  /** The refusal of an artifact with more than `maxBytes`. */
+  readonly overMaxBytes: string
+  /** Gets what is not published: links, devices, service files. */
+  readonly skipped: SkippedPaths
+  readonly signal: AbortSignal
+}
+
+const writers = 8
+const maxDepth = 128
+
+/** Whether every part of a relative path is a real folder, not a link to one. */
+export async function isRealFolder(root: string, path: string): Promise<boolean> {
+  let folder = root
+  for (const segment of path.split('/')) {
+    folder = join(folder, segment)
+    const stats = await lstat(folder).catch(() => undefined)
+    if (!stats?.isDirectory()) return false
+  }
+  return true
+}
+
+/**
+ * Stores the regular files below `root` and returns them sorted. The tree is hostile: every folder and file is opened
+ * through its parent's descriptor without following links, and a file with a second name is not taken, as it may be the
+ * other side of a link to somewhere else.
+ * @throws AppError `conflict` for too many files or bytes
+ */
+export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
+  const { cas, skipped, signal } = options
+  const files = new Map<string, ManifestEntry>()
+  const taken = new Set<string>()
+  const running = new Set<Promise<void>>()
+  let bytes = 0
+
+  try {
+    await using folder = await openFolder(root)
+    await walk(folder, root, '', 0)
+  } finally {
+    await Promise.allSettled(running)
+  }
+  await Promise.all(running)
+  return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
+
+  async function walk(folder: FileHandle, path: string, prefix: string, depth: number): Promise<void> {
+    const here = descriptorPath(folder, path)
+    const entries: Dirent[] = await readdir(here, { withFileTypes: true })
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      signal.throwIfAborted()
+      const name = prefix + entry.name
+      if (entry.isDirectory()) {
+        await using inner = depth < maxDepth ? await openReal(join(here, entry.name), openFolder) : undefined
+        if (inner) await walk(inner, join(path, entry.name), `${name}/`, depth + 1)
+        else skipped.add(`${name}/`)
+      } else if (entry.isFile()) {
+        await take(join(here, entry.name), name)
+      } else {
+        skipped.add(name)
+      }
+    }
+  }
+
+  async function take(path: string, name: string): Promise<void> {
+    const verdict = judgePath(name)
+    if (verdict.kind !== 'keep' || taken.has(verdict.path)) return skipped.add(name)
+    if (running.size >= writers) await Promise.race(running)
+    const file = await openReal(path, openFile)
+    const stats = await file?.stat()
+    if (!file || !stats?.isFile() || stats.nlink > 1) {
+      await file?.close()
+      return skipped.add(name)
+    }
+    taken.add(verdict.path)
+    if (taken.size > options.maxFiles) {
+      await file.close()
+      throw new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
+    }
+    const writing = store(file, verdict.path)
+    running.add(writing)
+    // a failure is thrown by the next race, or at the end
+    writing.then(
+      () => running.delete(writing),
+      () => undefined,
+    )
+  }
+
+  async function store(file: FileHandle, path: string): Promise<void> {
+    await using opened = file
+    const { size } = await opened.stat()
+    bytes += size
+    if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
+    const stored = await putPublishedFile(cas, path, opened.createReadStream({ autoClose: false }))
+    files.set(path, { path, ...stored })
+  }
+}
+
+const openFolder = (path: string) => open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+// a pipe in the place of a file would block the open without O_NONBLOCK
+const openFile = (path: string) => open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+
+/** Undefined when the entry has become something else, or may not be read. */
+async function openReal(path: string, opener: (path: string) => Promise<FileHandle>): Promise<FileHandle | undefined> {
+  try {
+    return await opener(path)
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? ''
+    if (['ELOOP', 'ENOTDIR', 'ENOENT', 'EACCES', 'ENXIO', 'EMLINK'].includes(code)) return undefined
+    throw error
+  }
+}
+
+const hasDescriptors = existsSync('/proc/self/fd')
+
+/** The folder by its descriptor: it stays the one that was checked, whatever its path comes to mean. */
+const descriptorPath = (folder: FileHandle, path: string) => (hasDescriptors ? `/proc/self/fd/${folder.fd}` : path)

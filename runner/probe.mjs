@@ -1,0 +1,58 @@
+// Runs inside the sandbox when the runner starts: says what a build could see and do, as one line of JSON.
+import { spawn, spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+
+const probes = { view, processes, memory }
+const [, , probe = '', request = '{}'] = process.argv
+await probes[probe](JSON.parse(request))
+
+/** What is visible and writable. */
+function view({ hidden, readOnly }) {
+  const status = readFileSync('/proc/self/status', 'utf8')
+  const field = (name) => (new RegExp(`^${name}:[ \\t]*(.*)$`, 'm').exec(status)?.[1] ?? '').trim()
+  print({
+    uid: process.getuid(),
+    groups: field('Groups'),
+    capabilities: field('CapPrm') + field('CapBnd'),
+    noNewPrivileges: field('NoNewPrivs') === '1',
+    interfaces: Object.keys(networkInterfaces()),
+    environment: readFileSync('/proc/1/environ', 'utf8').split('\0').filter(Boolean).map((line) => line.split('=', 1)[0]),
+    processes: readdirSync('/proc').filter((name) => /^\d+$/.test(name)).length,
+    visible: hidden.filter((path) => existsSync(path)),
+    writable: readOnly.filter(isWritable),
+    nestedNamespace: spawnSync('unshare', ['--user', 'true']).status === 0,
+  })
+}
+
+/** How many of `count` processes can be started. */
+async function processes({ count }) {
+  const started = []
+  for (let i = 0; i < count; i++) {
+    const child = spawn('sleep', ['60'], { stdio: 'ignore' })
+    child.on('error', () => undefined)
+    if (child.pid !== undefined) started.push(child)
+  }
+  print({ started: started.length })
+  await Promise.all(started.map((child) => new Promise((ended) => child.once('exit', ended) && child.kill('SIGKILL'))))
+}
+
+/** Takes the memory, and says so when that was possible. */
+function memory({ bytes }) {
+  const taken = []
+  for (let sum = 0; sum < bytes; sum += 8_388_608) taken.push(Buffer.alloc(8_388_608, 1))
+  print({ taken: taken.length })
+}
+
+function isWritable(path) {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function print(value) {
+  process.stdout.write(`PROBE ${JSON.stringify(value)}\n`)
+}

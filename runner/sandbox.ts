@@ -1,0 +1,220 @@
+import { createHash } from 'node:crypto'
+import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import type { Command } from '../core/build-plan.ts'
+import type { Config } from '../infra/config.ts'
+import type { Logger } from '../infra/log.ts'
+import { inside } from './bubblewrap.ts'
+import { type CgroupLimits, type Cgroups, findCgroups } from './cgroup.ts'
+import { type Ended, runConfined } from './confine.ts'
+import { openEgress, publicEgress } from './egress.ts'
+import { testIsolation } from './self-test.ts'
+import type { Slot } from './slots.ts'
+import { writeSupportFiles } from './support.ts'
+import { type TreeLimits, watchMemory, watchTree } from './watch.ts'
+import { removeLeftoverWorkspaces, type Workspace } from './workspace.ts'
+
+/**
+ * What the self-test found. `A`: isolated, each slot with a user of its own; `A'`: isolated, as the runner's user;
+ * `B`: not isolated, only the user differs; `none`: not isolated.
+ */
+export interface SandboxStatus {
+  readonly level: 'A' | "A'" | 'B' | 'none'
+  /** What enforces memory and process limits; `none` leaves them to a watchdog that looks twice a second. */
+  readonly cgroup: Cgroups['kind']
+  /** Whether builds are run. */
+  readonly builds: boolean
+  /** What the operator should know, in full sentences. */
+  readonly problems: readonly string[]
+}
+
+/** Why the runner has stopped a build. */
+export type StopCause = 'time' | 'disk' | 'output' | 'memory'
+
+export interface RunRequest {
+  readonly workspace: Workspace
+  readonly slot: Slot
+  readonly commands: readonly Command[]
+  readonly timeoutMs: number
+  /** Stops the run; it then rejects with the signal's reason. */
+  readonly signal: AbortSignal
+  readonly onOutput: (chunk: Buffer) => void
+  /** A line of the runner itself, such as a refused connection. */
+  readonly onNotice: (line: string) => void
+}
+
+export interface RunOutcome extends Ended {
+  readonly stopped: StopCause | undefined
+}
+
+export interface Sandbox extends AsyncDisposable {
+  readonly status: SandboxStatus
+  run(request: RunRequest): Promise<RunOutcome>
+}
+
+/** One run of commands in a sandbox, without a clock and a watch on the disk. */
+export type RunConfined = (
+  /** Undefined runs without isolation. */
+  bwrap: string | undefined,
+  request: Pick<RunRequest, 'workspace' | 'slot' | 'commands' | 'signal' | 'onNotice'>,
+  run: { readonly limits: CgroupLimits; readonly onOutput: (chunk: Buffer) => void; readonly onOutOfMemory: () => void },
+) => Promise<Ended>
+
+const MiB = 1024 * 1024
+const GiB = 1024 * MiB
+
+/** Registries that builds reach when the operator has named none. */
+const defaultHosts = ['registry.npmjs.org', 'registry.yarnpkg.com']
+/** npm and a bundler with a worker per core take about 100 threads on a small machine. */
+const maxProcesses = 512
+const treeLimits: TreeLimits = { maxBytes: 2 * GiB, maxFiles: 200_000 }
+const maxOutputBytes = 1 * GiB
+const maxTransferBytes = 4 * GiB
+
+export interface SandboxDeps {
+  readonly config: Pick<Config, 'build' | 'dataDir'>
+  readonly log: Logger
+  readonly limits?: Partial<{ tree: TreeLimits; outputBytes: number; processes: number }>
+}
+
+/**
+ * Prepares the build folder, removes what an earlier runner left in it, tests the isolation, and writes the result to
+ * `status.json` there. Builds are refused (`status.builds`) when there is none and the operator has not allowed that.
+ */
+export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Promise<Sandbox> {
+  const { build } = config
+  await mkdir(build.dir, { recursive: true })
+  await chmod(build.dir, 0o711)
+  const cgroups = await findCgroups(`plinth-${createHash('sha256').update(build.dir).digest('hex').slice(0, 12)}`)
+  await cgroups.removeLeftovers()
+  await removeLeftoverWorkspaces(build.dir)
+  const supportDir = await writeSupportFiles(build.dir, build.caFile)
+  const egress = publicEgress(build.egressHosts ?? defaultHosts)
+  const isRoot = process.getuid?.() === 0
+
+  const bwrap = await programPath(build.bwrap)
+  const problems = bwrap
+    ? await testIsolation({ bwrap, confined, config, isRoot, limited: cgroups.kind !== 'none' })
+    : [`bubblewrap (${build.bwrap}) is not installed`]
+  const isolated = problems.length === 0
+  if (cgroups.kind === 'none') problems.push('there are no cgroups to divide, so memory and process limits are only watched')
+  const status: SandboxStatus = {
+    level: isolated ? (isRoot ? 'A' : "A'") : build.sandbox === 'unsafe' && isRoot ? 'B' : 'none',
+    cgroup: cgroups.kind,
+    builds: isolated || build.sandbox === 'unsafe',
+    problems,
+  }
+  await publishStatus(build.dir, status)
+  if (isolated) log.info({ sandbox: status }, 'sandbox tested')
+  else log.warn({ sandbox: status }, status.builds ? 'builds run WITHOUT isolation' : 'builds are refused')
+
+  return {
+    status,
+    async run(request) {
+      if (!status.builds) throw new Error('builds are refused: there is no isolation')
+      const { signal } = request
+      let stopped: StopCause | undefined
+      const stop = new AbortController()
+      const stopFor = (cause: StopCause) => {
+        stopped ??= cause
+        stop.abort()
+      }
+      const timer = setTimeout(() => stopFor('time'), Math.max(0, request.timeoutMs))
+      const cancel = () => stop.abort()
+      signal.addEventListener('abort', cancel, { once: true })
+      if (signal.aborted) cancel()
+      let output = 0
+      try {
+        using _tree = watchTree(request.workspace.root, limits.tree ?? treeLimits, () => stopFor('disk'))
+        const ended = await confined(isolated ? bwrap : undefined, { ...request, signal: stop.signal }, {
+          limits: { memoryBytes: build.memoryBytes, pids: limits.processes ?? maxProcesses },
+          onOutput: (chunk) => {
+            output += chunk.length
+            if (output > (limits.outputBytes ?? maxOutputBytes)) stopFor('output')
+            else request.onOutput(chunk)
+          },
+          onOutOfMemory: () => stopFor('memory'),
+        })
+        signal.throwIfAborted()
+        return { ...ended, stopped }
+      } finally {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', cancel)
+      }
+    },
+    [Symbol.asyncDispose]: () => cgroups[Symbol.asyncDispose](),
+  }
+
+  /** In a cgroup and behind an egress relay of its own. */
+  async function confined(...[bwrapPath, request, run]: Parameters<RunConfined>): Promise<Ended> {
+    const { workspace, slot, commands, signal, onNotice } = request
+    await using relay = await openEgress({
+      folder: workspace.root,
+      uid: slot.uid,
+      policy: egress,
+      maxBytes: maxTransferBytes,
+      report: onNotice,
+    })
+    const cgroup = await cgroups.open(workspace.id, run.limits)
+    let watchdog: Disposable | undefined
+    try {
+      const view = {
+        supportDir,
+        toolchainDir: build.toolchainDir,
+        source: workspace.source,
+        home: workspace.home,
+        socket: relay.socketPath,
+      }
+      const env = environmentOf(bwrapPath ? inside : { ...view, toolchain: build.toolchainDir, caBundle: join(supportDir, 'ca.pem') }, run.limits)
+      return await runConfined({ bwrap: bwrapPath, uid: slot.uid, cgroup, view: { ...view, env } }, commands, {
+        maxProcesses: cgroup || slot.uid === undefined ? 0 : run.limits.pids,
+        signal,
+        onOutput: run.onOutput,
+        onStart(pid) {
+          if (!cgroup) watchdog = watchMemory(pid, run.limits.memoryBytes, run.onOutOfMemory)
+        },
+      })
+    } finally {
+      watchdog?.[Symbol.dispose]()
+      if (await cgroup?.ranOutOfMemory()) run.onOutOfMemory()
+      await cgroup?.remove()
+    }
+  }
+}
+
+/** All that a build gets of an environment: nothing of the runner's own. */
+function environmentOf(
+  at: { readonly toolchain: string; readonly home: string; readonly caBundle: string },
+  { memoryBytes }: CgroupLimits,
+): Record<string, string> {
+  return {
+    PATH: `${at.toolchain}/bin:/usr/bin:/bin`,
+    HOME: at.home,
+    TMPDIR: '/tmp',
+    LANG: 'C.UTF-8',
+    CI: 'true',
+    // Node sees the machine's memory, not the cgroup's; with this it collects garbage before the kernel ends it
+    NODE_OPTIONS: `--max-old-space-size=${Math.max(64, Math.floor((memoryBytes * 0.75) / MiB))}`,
+    NODE_EXTRA_CA_CERTS: at.caBundle,
+    SSL_CERT_FILE: at.caBundle,
+    npm_config_cafile: at.caBundle,
+    npm_config_cache: `${at.home}/.npm`,
+    npm_config_update_notifier: 'false',
+    npm_config_fund: 'false',
+    npm_config_audit: 'false',
+    npm_config_progress: 'false',
+  }
+}
+
+/** The shell knows how to look a program up on the PATH. */
+async function programPath(program: string): Promise<string | undefined> {
+  const { stdout, exitCode } = await execa('/bin/sh', ['-c', 'command -v -- "$1"', 'sh', program], { reject: false })
+  return exitCode === 0 && stdout.startsWith('/') ? stdout : undefined
+}
+
+async function publishStatus(buildDir: string, status: SandboxStatus): Promise<void> {
+  const file = join(buildDir, 'status.json')
+  await writeFile(`${file}.tmp`, `${JSON.stringify(status)}\n`)
+  await rename(`${file}.tmp`, file)
+}

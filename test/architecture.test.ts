@@ -1,0 +1,119 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+import { bundleWorkflows } from '../workflows/worker.ts'
+
+const root = resolve(import.meta.dirname, '..')
+const sources = globSync('{core,infra,api,workflows,runner,edge}/**/*.{ts,mjs}', { cwd: root })
+
+interface Import {
+  readonly file: string
+  /** A path from the root, or the name of a package. */
+  readonly target: string
+  readonly erased: boolean
+}
+
+const imports: Import[] = sources.flatMap((file) => {
+  const text = readFileSync(join(root, file), 'utf8')
+  const statements = text.matchAll(
+    /^(?:import|export)\s+(type\s+)?(?:[^'"]*?\s+from\s+)?['"]([^'"]+)['"]|import\(['"]([^'"]+)['"]\)/gm,
+  )
+  return [...statements].map(([, type, fixed, dynamic]) => {
+    const name = fixed ?? dynamic ?? ''
+    const target = name.startsWith('.') ? relative(root, resolve(root, file, '..', name)) : name
+    return { file, target, erased: type !== undefined }
+  })
+})
+
+const packageOf = (target: string) =>
+  target
+    .split('/')
+    .slice(0, target.startsWith('@') ? 2 : 1)
+    .join('/')
+const isOurs = ({ target }: Import) => /^(core|infra|api|workflows|runner|edge|test)\//.test(target)
+
+/** What each folder may import of ours, besides itself. A longer prefix decides before a shorter one. */
+const allowed: Record<string, readonly RegExp[]> = {
+  core: [],
+  infra: [/^core\//],
+  'infra/local': [/^core\//, /^infra\//, /^workflows\/contract\.ts$/],
+  api: [/^core\//, /^infra\//, /^workflows\/(client|contract)\.ts$/],
+  workflows: [/^core\//, /^infra\//],
+  'workflows/definitions': [/^core\//, /^workflows\/contract\.ts$/],
+  'workflows/contract.ts': [/^core\//],
+  runner: [/^core\//, /^infra\/(?!db\/)/, /^workflows\/contract\.ts$/],
+  edge: [/^core\//, /^infra\/(?!db\/)/, /^infra\/db\/(routes|traffic)\.ts$/],
+}
+
+const ruleOf = (file: string) =>
+  Object.keys(allowed)
+    .filter((prefix) => file === prefix || file.startsWith(`${prefix}/`))
+    .sort((a, b) => b.length - a.length)[0] ?? ''
+
+test('every import between our folders follows an arrow of the architecture', () => {
+  const wrong = imports.filter((edge) => {
+    const rule = ruleOf(edge.file)
+    const own = edge.target.startsWith(`${rule.endsWith('.ts') ? 'nothing' : rule}/`)
+    return isOurs(edge) && !own && !(allowed[rule] ?? []).some((arrow) => arrow.test(edge.target))
+  })
+  expect(wrong).toEqual([])
+})
+
+test('the table of arrows is used: imports were found in every folder', () => {
+  for (const folder of ['core', 'infra', 'api', 'workflows', 'runner', 'edge']) {
+    expect([folder, imports.some((edge) => edge.file.startsWith(`${folder}/`) && isOurs(edge))]).toEqual([folder, true])
+  }
+})
+
+test('core imports no package and nothing of Node', () => {
+  expect(imports.filter((edge) => edge.file.startsWith('core/') && !isOurs(edge))).toEqual([])
+})
+
+/** The only folders that import a package. Others may be imported anywhere. */
+const homes: Record<string, readonly string[]> = {
+  pg: ['infra/db'],
+  kysely: ['infra/db'],
+  koa: ['api'],
+  '@koa/router': ['api'],
+  'raw-body': ['api'],
+  '@modelcontextprotocol/server': ['api'],
+  'zod-openapi': ['api'],
+  'rate-limiter-flexible': ['api'],
+  undici: ['infra/caddy'],
+  execa: ['runner', 'infra/local'],
+  tar: ['infra/archive', 'infra/toolchain.ts', 'infra/local'],
+  yauzl: ['infra/archive'],
+  mime: ['infra/media.ts'],
+  pino: ['infra/log.ts'],
+  'lru-cache': ['edge'],
+  '@temporalio/workflow': ['workflows/definitions'],
+  '@temporalio/worker': ['workflows', 'runner'],
+  '@temporalio/client': ['workflows'],
+  '@temporalio/activity': ['runner', 'workflows'],
+}
+
+test('a package is imported in its one place', () => {
+  const wrong = imports.filter((edge) => {
+    const places = homes[packageOf(edge.target)]
+    return places && !places.some((place) => edge.file === place || edge.file.startsWith(`${place}/`))
+  })
+  expect(wrong).toEqual([])
+})
+
+test('only the settings read the environment', () => {
+  const readers = sources.filter((file) => /process\.env\b/.test(readFileSync(join(root, file), 'utf8')))
+  expect(readers).toEqual(['infra/config.ts'])
+})
+
+test('the workflow bundle contains nothing of infra and no Node module', async () => {
+  const { code } = await bundleWorkflows()
+  expect(code).toContain('workflows/definitions')
+  expect(code).not.toContain('/infra/')
+})
+
+test('the folders explain themselves in at most 40 lines', () => {
+  for (const folder of ['core', 'infra', 'api', 'workflows', 'runner', 'edge', 'test']) {
+    const lines = readFileSync(join(root, folder, 'README.md'), 'utf8').split('\n').length
+    expect([folder, lines <= 41]).toEqual([folder, true])
+  }
+})

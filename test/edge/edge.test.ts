@@ -1,0 +1,196 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { type IncomingMessage, type RequestListener, request } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { openEdge } from '../../edge/edge.ts'
+import { openRouteTable } from '../../edge/routes.ts'
+import { openServer } from '../../edge/server.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { openDiskCas } from '../../infra/cas/disk.ts'
+import { loadConfig } from '../../infra/config.ts'
+import { openDatabase } from '../../infra/db/database.ts'
+import { bumpRoutes } from '../../infra/db/routes.ts'
+import { createDatabase } from '../database.ts'
+import { ask, log, platformDomain, routeOf, storeFiles } from './test-edge.ts'
+
+const nobody = 'postgres://nobody@127.0.0.1:1/nothing'
+
+let dir: string
+let cas: Cas
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
+  cas = await openDiskCas(join(dir, 'cas'))
+})
+afterEach(() => rm(dir, { recursive: true }))
+
+const optionsOf = (databaseUrl: string) => ({ platformDomain, databaseUrl, cas, snapshotDir: join(dir, 'routes'), log })
+
+/** Leaves a snapshot with one site behind. */
+async function writeSnapshot(): Promise<void> {
+  await using table = await openRouteTable({ snapshotDir: join(dir, 'routes'), log })
+  table.replaceAll([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))])
+}
+
+async function getOverSocket(socketPath: string, path = '/'): Promise<{ status: number | undefined; body: string }> {
+  const outgoing = request({ socketPath, path, headers: { host: `site.${platformDomain}` }, agent: false }).end()
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  return { status: response.statusCode, body: await text(response) }
+}
+
+test('a start without PostgreSQL serves the sites of the snapshot, and 503 for others', async () => {
+  await writeSnapshot()
+  await using edge = await openEdge({ ...optionsOf(nobody), listen: { port: 0 } })
+  const port = edge.port ?? 0
+  expect((await ask(port, '/')).body.toString()).toBe('home')
+  const unknown = await ask(port, '/', { host: `other.${platformDomain}` })
+  expect([unknown.status, unknown.headers['cache-control']]).toEqual([503, 'no-store'])
+})
+
+test('S07 V15 V16: a site of the database is served, and follows its deploys and its switch', async () => {
+  await using database = await createDatabase()
+  await using opened = openDatabase(database.url)
+  const { db } = opened
+  await using edge = await openEdge({ ...optionsOf(database.url), listen: { port: 0 } })
+  const get = async () => {
+    const { status, body } = await ask(edge.port ?? 0, '/')
+    return `${status} ${body}`
+  }
+  const until = (answer: string | RegExp) =>
+    vi.waitFor(async () => expect(await get()).toMatch(answer), { timeout: 10_000, interval: 10 })
+  await until(/^404 .*There is no site at this address/s)
+
+  const project = await db
+    .insertInto('projects')
+    .values({ name: 'p', owner_email: 'o@p.test', plan: 'free' })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  const site = await db
+    .insertInto('sites')
+    .values({ project_id: project.id, name: 's', subdomain: 'site' })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await bumpRoutes(db, { site_id: site.id })
+  await until(/^404 .*Nothing is published here yet/s)
+
+  for (const seq of [1, 2]) {
+    const manifest_sha256 = await storeFiles(cas, { 'index.html': `deploy ${seq}` })
+    const values = {
+      site_id: site.id,
+      project_id: project.id,
+      seq,
+      source_kind: 'files',
+      activate: true,
+      is_preview: false,
+    } as const
+    const deploy = await db
+      .insertInto('deploys')
+      .values({ ...values, manifest_sha256 })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    await db.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', site.id).execute()
+    await bumpRoutes(db, { site_id: site.id })
+    await until(`200 deploy ${seq}`)
+  }
+
+  await db.updateTable('sites').set({ enabled: false }).where('id', '=', site.id).execute()
+  await bumpRoutes(db, { site_id: site.id })
+  await until(/^503 .*temporarily unavailable/s)
+})
+
+describe('the socket', () => {
+  test('is made with its folder, and is gone after the end', async () => {
+    await writeSnapshot()
+    const path = join(dir, 'sockets', 'edge.sock')
+    {
+      await using _edge = await openEdge({ ...optionsOf(nobody), listen: { path } })
+      expect((await stat(join(dir, 'sockets'))).mode & 0o777).toBe(0o700)
+      expect(await getOverSocket(path)).toEqual({ status: 200, body: 'home' })
+    }
+    await expect(stat(path)).rejects.toThrow('ENOENT')
+  })
+
+  test('that a killed process left is replaced', async () => {
+    await writeSnapshot()
+    const path = join(dir, 'edge.sock')
+    const script = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`
+    await once(spawn(process.execPath, ['-e', script]), 'exit')
+    expect((await stat(path)).isSocket()).toBe(true)
+    await using _edge = await openEdge({ ...optionsOf(nobody), listen: { path } })
+    expect((await getOverSocket(path)).status).toBe(200)
+  })
+
+  test('of a process that still serves is left alone', async () => {
+    const path = join(dir, 'edge.sock')
+    await using _first = await openServer((_req, res) => res.end('first'), { path })
+    await expect(openServer(() => undefined, { path })).rejects.toThrow('another process already serves')
+    expect((await getOverSocket(path)).body).toBe('first')
+  })
+
+  test('whose place a file has is an error', async () => {
+    await writeFile(join(dir, 'file'), '')
+    await expect(openServer(() => undefined, { path: join(dir, 'file', 'edge.sock') })).rejects.toThrow()
+  })
+})
+
+test('at the end a running response is finished and idle connections are closed', async () => {
+  const arrived = Promise.withResolvers<void>()
+  const release = Promise.withResolvers<void>()
+  const path = join(dir, 'edge.sock')
+  const listener: RequestListener = (_req, res) => {
+    arrived.resolve()
+    void release.promise.then(() => res.end('late'))
+  }
+  const server = await openServer(listener, { path })
+  const idle = connect(path)
+  await once(idle, 'connect')
+  const running = getOverSocket(path)
+  await arrived.promise
+  const closed = server[Symbol.asyncDispose]()
+  release.resolve()
+  expect(await running).toEqual({ status: 200, body: 'late' })
+  await closed
+  if (!idle.closed) await once(idle, 'close')
+})
+
+test('the process serves on its socket until SIGTERM, then ends by itself', async () => {
+  await using table = await openRouteTable({ snapshotDir: join(dir, 'edge'), log })
+  table.replaceAll([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))])
+  await table[Symbol.asyncDispose]()
+  const env = {
+    PLINTH_DATA_DIR: dir,
+    PLINTH_STORAGE_URL: pathToFileURL(join(dir, 'cas')).href,
+    PLINTH_PLATFORM_DOMAIN: platformDomain,
+    PLINTH_DATABASE_URL: nobody,
+  }
+  const { sockets } = loadConfig(env)
+  const child = spawn(process.execPath, ['edge/main.ts'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  try {
+    const lines = text(child.stdout)
+    await vi.waitFor(async () => expect((await getOverSocket(sockets.edge)).body).toBe('home'), { timeout: 10_000, interval: 20 })
+    child.kill('SIGTERM')
+    const [code] = await once(child, 'exit')
+    expect(code).toBe(0)
+    const messages = (await lines)
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).msg)
+    expect(messages).toContain('edge started')
+    expect(messages).not.toContain('request answered')
+  } finally {
+    child.kill('SIGKILL')
+    await rm(sockets.dir, { recursive: true, force: true })
+  }
+})
+
+test('without a database address the process says which setting is missing', async () => {
+  const child = spawn(process.execPath, ['edge/main.ts'], { env: { PLINTH_DATA_DIR: dir }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const message = await text(child.stderr)
+  expect(message).toMatch('PLINTH_DATABASE_URL')
+  expect(message).not.toMatch('    at ')
+})

@@ -1,0 +1,120 @@
+import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { openRouteTable } from '../../edge/routes.ts'
+import { log, routeOf } from './test-edge.ts'
+
+let dir: string
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'plinth-routes-'))
+})
+afterEach(() => rm(dir, { recursive: true }))
+
+const open = (snapshotDelayMs = 60_000) => openRouteTable({ snapshotDir: join(dir, 'routes'), log, snapshotDelayMs })
+const snapshots = async () => (await readdir(join(dir, 'routes'))).filter((name) => name.endsWith('.json')).sort()
+
+describe('the route table', () => {
+  test('takes a route only when its version is higher', async () => {
+    await using table = await open()
+    table.apply([routeOf('site', 'b', { version: 2 })], [])
+    table.apply([routeOf('site', 'a', { version: 1 })], [])
+    table.replaceAll([routeOf('site', 'a', { version: 1 })])
+    expect(table.find('site')?.manifest_sha256).toBe('b')
+    table.replaceAll([routeOf('site', 'c', { version: 3 })])
+    expect(table.find('site')?.manifest_sha256).toBe('c')
+  })
+
+  test('forgets what a full read does not have, and sites that are gone', async () => {
+    await using table = await open()
+    table.replaceAll([routeOf('one', null), routeOf('two', null), routeOf('three', null)])
+    table.replaceAll([routeOf('one', null), routeOf('two', null)])
+    expect(table.find('three')).toBeUndefined()
+    table.apply([], ['id-of-one', 'id-of-nobody'])
+    expect([table.find('one'), table.find('two')?.subdomain]).toEqual([undefined, 'two'])
+  })
+
+  test('a site that changes its name leaves the old one, even when another has taken it before', async () => {
+    await using table = await open()
+    table.replaceAll([routeOf('old', 'a', { site_id: '1' })])
+    table.apply([routeOf('old', 'b', { site_id: '2' })], [])
+    table.apply([routeOf('new', 'a', { site_id: '1', version: 2 })], [])
+    expect(table.find('old')?.site_id).toBe('2')
+    expect(table.find('new')?.site_id).toBe('1')
+    table.apply([], ['2'])
+    expect(table.find('old')).toBeUndefined()
+  })
+})
+
+describe('the snapshot', () => {
+  test('is what the next start begins with, unconnected', async () => {
+    {
+      await using table = await open()
+      table.setConnected(true)
+      table.replaceAll([routeOf('one', 'a'), routeOf('two', null, { enabled: false, version: 7 })])
+    }
+    await using table = await open()
+    expect(table.find('one')).toEqual(routeOf('one', 'a'))
+    expect(table.find('two')).toEqual(routeOf('two', null, { enabled: false, version: 7 }))
+    expect(table.connected).toBe(false)
+  })
+
+  test('is written a while after a change, and not when nothing has changed', async () => {
+    await using table = await open(10)
+    table.apply([routeOf('one', 'a')], [])
+    table.apply([routeOf('two', 'a')], [])
+    await vi.waitFor(async () => expect(await snapshots()).toHaveLength(1))
+    table.apply([routeOf('one', 'a')], [])
+    table.apply([], ['id-of-nobody'])
+    await table[Symbol.asyncDispose]()
+    expect(await snapshots()).toHaveLength(1)
+  })
+
+  test('only the last three are kept', async () => {
+    for (let version = 1; version <= 5; version++) {
+      await using table = await open()
+      table.apply([routeOf('site', 'a', { version })], [])
+    }
+    expect(await snapshots()).toEqual([3, 4, 5].map((n) => `routes-00000000000${n}.json`))
+  })
+
+  const size = async (file: string) => (await readFile(file)).length
+  test.each([
+    ['truncated', async (file: string) => truncate(file, (await size(file)) - 20)],
+    ['truncated by one byte', async (file: string) => truncate(file, (await size(file)) - 1)],
+    ['empty', async (file: string) => truncate(file, 0)],
+    [
+      'changed in one bit',
+      async (file: string) => {
+        const bytes = await readFile(file)
+        bytes[bytes.length - 30] = (bytes[bytes.length - 30] ?? 0) ^ 1
+        await writeFile(file, bytes)
+      },
+    ],
+    ['ten times as long', async (file: string) => writeFile(file, (await readFile(file, 'utf8')).repeat(10))],
+    ['of another program', async (file: string) => writeFile(file, '[]')],
+    ['no text', async (file: string) => writeFile(file, Buffer.from([0xff, 0xfe, 0, 1]))],
+  ])('that is %s is put aside and the one before is used', async (_name, spoil) => {
+    for (const version of [1, 2]) {
+      await using table = await open()
+      table.apply([routeOf('site', `manifest ${version}`, { version })], [])
+    }
+    await spoil(join(dir, 'routes', 'routes-000000000002.json'))
+    await using table = await open()
+    expect(table.find('site')?.manifest_sha256).toBe('manifest 1')
+    expect(await readdir(join(dir, 'routes'))).toContain('routes-000000000002.json.bad')
+    table.apply([routeOf('site', 'manifest 3', { version: 3 })], [])
+    await table[Symbol.asyncDispose]()
+    await using again = await open()
+    expect(again.find('site')?.manifest_sha256).toBe('manifest 3')
+  })
+
+  test('that cannot be written does not stop the serving', async () => {
+    await using table = await open(1)
+    await rm(join(dir, 'routes'), { recursive: true })
+    await writeFile(join(dir, 'routes'), 'a file in the way')
+    table.apply([routeOf('site', 'a')], [])
+    await table[Symbol.asyncDispose]()
+    expect(table.find('site')?.manifest_sha256).toBe('a')
+  })
+})

@@ -1,0 +1,109 @@
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type IncomingHttpHeaders, request } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import type { Manifest } from '../../core/manifest.ts'
+import { compressible } from '../../core/media.ts'
+import { type ContentLimits, openContent } from '../../edge/content.ts'
+import { createHandler } from '../../edge/handler.ts'
+import { openRouteTable } from '../../edge/routes.ts'
+import { openServer } from '../../edge/server.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { openDiskCas } from '../../infra/cas/disk.ts'
+import type { Route } from '../../infra/db/routes.ts'
+import { createLogger } from '../../infra/log.ts'
+import { mediaTypeOf } from '../../infra/media.ts'
+
+export const platformDomain = 'plinth.test'
+export const log = createLogger('edge', 'silent')
+
+export type Files = Readonly<Record<string, string | Buffer>>
+
+/** Stores files as a deploy of them would: text with its gzip twin. Returns the hash of the manifest. */
+export async function storeFiles(cas: Cas, files: Files): Promise<string> {
+  const stored = Object.entries(files).map(async ([path, content]) => {
+    const object = await cas.put(Buffer.from(content))
+    if (compressible(mediaTypeOf(path))) await cas.encode(object.sha256, 'gzip')
+    return { path, ...object }
+  })
+  const manifest: Manifest = { files: await Promise.all(stored) }
+  return (await cas.put(Buffer.from(JSON.stringify(manifest)))).sha256
+}
+
+/** A route of a live site; the site's id is made of its name. */
+export function routeOf(subdomain: string, manifest_sha256: string | null, more: Partial<Route> = {}): Route {
+  const always = { enabled: true, suspended: false, trashed: false, version: 1 }
+  return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: Buffer
+}
+
+export interface Ask {
+  readonly host?: string
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export async function ask(port: number, path: string, { host, method, headers }: Ask = {}): Promise<Answer> {
+  const outgoing = request({
+    port,
+    path,
+    method: method ?? 'GET',
+    agent: false,
+    headers: { ...headers, host: host ?? `site.${platformDomain}` },
+  })
+  outgoing.end()
+  const [response] = await once(outgoing, 'response')
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk)
+  return { status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks) }
+}
+
+/** Sends bytes as they are and returns everything that comes back until the server closes. */
+export async function sendRaw(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  socket.write(Buffer.from(bytes, 'latin1'))
+  return await text(socket)
+}
+
+export interface TestEdgeOptions {
+  readonly limits?: ContentLimits
+  /** Wraps the storage that the edge reads from. */
+  readonly wrap?: (cas: Cas) => Cas
+}
+
+/** An edge with a storage in a temporary folder and routes made by hand. */
+export async function openTestEdge({ limits, wrap = (cas) => cas }: TestEdgeOptions = {}) {
+  await using opened = new AsyncDisposableStack()
+  const dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
+  opened.defer(() => rm(dir, { recursive: true }))
+  const cas = await openDiskCas(join(dir, 'cas'))
+  const routes = opened.use(await openRouteTable({ snapshotDir: join(dir, 'routes'), log }))
+  routes.setConnected(true)
+  const content = openContent(wrap(cas), limits)
+  const server = opened.use(await openServer(createHandler({ platformDomain, routes, content, log }), { port: 0 }))
+  const port = server.port ?? 0
+  const stack = opened.move()
+  return {
+    dir,
+    cas,
+    routes,
+    port,
+    /** Makes the files what `<subdomain>.plinth.test` serves. */
+    async publish(subdomain: string, files: Files, more?: Partial<Route>): Promise<Route> {
+      const route = routeOf(subdomain, await storeFiles(cas, files), more)
+      routes.apply([route], [])
+      return route
+    },
+    ask: (path: string, options?: Ask) => ask(port, path, options),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  }
+}
+export type TestEdge = Awaited<ReturnType<typeof openTestEdge>>

@@ -1,0 +1,53 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { loadConfig } from '../infra/config.ts'
+import { migrate, openDatabase } from '../infra/db/database.ts'
+import { startPostgres } from '../infra/local/postgres.ts'
+import { findTool } from '../infra/local/tools.ts'
+import { bundleWorkflows } from '../workflows/worker.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** Address of an empty database of a PostgreSQL server whose database `plinth_template` has the schema. */
+    postgres: string
+    /** Path of the Temporal CLI. */
+    temporal: string
+    workflowBundle: string
+  }
+}
+
+export const templateDatabase = 'plinth_template'
+
+/** Starts once for the whole run what every test file shares. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const dir = await mkdtemp(join(tmpdir(), 'plinth-test-'))
+  // started as root the server runs as another user, who has to pass through
+  await chmod(dir, 0o711)
+  const server = await startPostgres({ dir: join(dir, 'postgres'), log: () => undefined })
+  const admin = new pg.Client({ connectionString: server.url })
+  await admin.connect()
+  await admin.query(`create database ${templateDatabase}`)
+  await admin.end()
+  await using template = openDatabase(databaseUrl(server.url, templateDatabase))
+  await migrate(template.db)
+  const [temporal, bundle] = await Promise.all([
+    findTool('temporal', { cacheDir: loadConfig().cacheDir, report: (line) => process.stdout.write(`${line}\n`) }),
+    bundleWorkflows(),
+  ])
+  project.provide('postgres', server.url)
+  project.provide('temporal', temporal)
+  project.provide('workflowBundle', bundle.code)
+  return async () => {
+    await server[Symbol.asyncDispose]()
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+export function databaseUrl(server: string, name: string): string {
+  const url = new URL(server)
+  url.pathname = name
+  return url.href
+}

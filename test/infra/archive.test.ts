@@ -1,0 +1,234 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { AppError } from '../../core/errors.ts'
+import { readArchive } from '../../infra/archive/archive.ts'
+import { sniffArchive } from '../../infra/archive/sniff.ts'
+import { type MadeEntry, tar, tarGz, zip } from './archives.ts'
+
+let folder = ''
+let count = 0
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'plinth-archive-'))
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+const MiB = 1024 * 1024
+const grüße = 'grüße.txt'
+
+async function read(bytes: Buffer, limits: { maxBytes?: number; maxEntries?: number } = {}) {
+  const path = join(folder, String(++count))
+  await writeFile(path, bytes)
+  const files: Record<string, string> = {}
+  const executables: string[] = []
+  const content = await readArchive(path, {
+    maxEntries: limits.maxEntries ?? 20_000,
+    maxBytes: limits.maxBytes ?? 100 * MiB,
+    overMaxBytes: 'over the quota',
+    async onFile(file) {
+      const chunks: Buffer[] = []
+      for await (const chunk of file.bytes) chunks.push(chunk)
+      const all = Buffer.concat(chunks)
+      files[file.path] = all.length > 100 ? `${all.length} bytes` : all.toString()
+      if (file.executable) executables.push(file.path)
+    },
+  })
+  expect([...content.paths].sort()).toEqual(Object.keys(files).sort())
+  return { files, executables, skipped: content.skipped_paths }
+}
+
+const refusal = (bytes: Buffer, limits = {}) =>
+  read(bytes, limits).then(
+    () => 'read',
+    (error: unknown) => {
+      if (!(error instanceof AppError)) throw error
+      return `${error.kind}: ${error.message}`
+    },
+  )
+
+test.each<[string, Buffer, string | undefined]>([
+  ['gzip', gzipSync('x'), 'tar.gz'],
+  ['zip', zip([{ name: 'a', data: 'a' }]), 'zip'],
+  ['empty zip', zip([]), 'zip'],
+  ['plain tar', tar([{ name: 'a', data: 'a' }]), undefined],
+  ['html', Buffer.from('<!doctype html>'), undefined],
+  ['nothing', Buffer.alloc(0), undefined],
+  ['half a signature', Buffer.from('PK'), undefined],
+])('D02: the signature of %s is recognised from four bytes', (_name, bytes, format) => {
+  expect(sniffArchive(bytes.subarray(0, 4))).toBe(format)
+})
+
+describe.each([
+  ['tar.gz', tarGz],
+  ['zip', zip],
+])('a %s', (format, pack) => {
+  test('D01: gives its files with content and executable bit, and makes nothing of folders', async () => {
+    const { files, executables, skipped } = await read(
+      pack([
+        { name: './', type: 'folder' },
+        { name: './index.html', data: '<p>' },
+        { name: './empty/', type: 'folder' },
+        { name: './a/b/run.sh', data: 'x', executable: true },
+        { name: 'empty.txt' },
+        { name: grüße.normalize('NFD'), data: 'é' },
+        { name: 'big.bin', data: Buffer.alloc(3 * MiB, 7) },
+      ]),
+    )
+    expect(files).toEqual({
+      'index.html': '<p>',
+      'a/b/run.sh': 'x',
+      'empty.txt': '',
+      [grüße.normalize('NFC')]: 'é',
+      'big.bin': `${3 * MiB} bytes`,
+    })
+    expect(executables).toEqual(['a/b/run.sh'])
+    expect(skipped).toEqual([])
+  })
+
+  test.each<[string, MadeEntry, string?]>([
+    ['a path that climbs', { name: '../evil.txt', data: 'x' }],
+    ['a path that climbs later', { name: 'a/../../evil.txt', data: 'x' }],
+    ['a path that climbs after ./', { name: './../evil.txt', data: 'x' }, '../evil.txt'],
+    ['an absolute path', { name: '/etc/evil.txt', data: 'x' }],
+    ['a path with a drive', { name: 'C:/evil.txt', data: 'x' }],
+    ['a backslash', { name: 'a\\..\\evil.txt', data: 'x' }],
+    ['a line end', { name: 'a\nb', data: 'x' }, 'a\ufffdb'],
+    ['a name of 300 bytes', { name: 'n'.repeat(300), data: 'x' }, `${'n'.repeat(256)}…`],
+    ['a path of 1100 bytes', { name: `${'d/'.repeat(550)}x`, data: 'x' }, `${'d/'.repeat(128)}…`],
+    ['a symbolic link', { name: 'link', type: 'symlink', data: '/etc/passwd' }],
+    ['a hard link', { name: 'hard', type: 'hardlink', data: '/etc/passwd' }],
+    ['a device', { name: 'null', type: 'device' }],
+    ['a named pipe', { name: 'pipe', type: 'pipe' }],
+    ['a folder that climbs', { name: '../up/', type: 'folder' }],
+    ['a repository', { name: '.git/config', data: 'x' }],
+    ['a package folder', { name: 'web/node_modules/x/index.js', data: 'x' }],
+    ['a resource fork', { name: '__MACOSX/._index.html', data: 'x' }],
+    ['a resource fork beside its file', { name: 'a/._b', data: 'x' }],
+  ])('D01 V14: skips and lists %s', async (_name, entry, listed = entry.name) => {
+    const { files, skipped } = await read(pack([entry, { name: 'index.html', data: 'ok' }]))
+    expect(files).toEqual({ 'index.html': 'ok' })
+    expect(skipped).toEqual([listed])
+  })
+
+  test.each<[string, MadeEntry[], Record<string, string>, string[]]>([
+    ['the same path twice', [{ name: 'a', data: '1' }, { name: 'a', data: '2' }], { a: '1' }, ['a']],
+    ['the same path in two spellings', [{ name: 'a', data: '1' }, { name: './a', data: '2' }], { a: '1' }, ['a']],
+    ['one name in two Unicode forms', [{ name: '\u00e9', data: '1' }, { name: 'e\u0301', data: '2' }], { '\u00e9': '1' }, ['e\u0301']],
+    ['a file below a file', [{ name: 'a', data: '1' }, { name: 'a/b/c', data: '2' }], { a: '1' }, ['a/b/c']],
+    ['a file in the place of a folder', [{ name: 'a/b/c', data: '1' }, { name: 'a/b', data: '2' }], { 'a/b/c': '1' }, ['a/b']],
+    ['a link first', [{ name: 'a', type: 'symlink', data: '/tmp' }, { name: 'a/b', data: '2' }], { 'a/b': '2' }, ['a']],
+  ])('D01: of %s the first file wins and the other is listed', async (_name, entries, kept, listed) => {
+    const { files, skipped } = await read(pack(entries))
+    expect(files).toEqual(kept)
+    expect(skipped).toEqual(listed)
+  })
+
+  test('V13 V14: service files of a source are kept, because a build may need them; the collector leaves them out', async () => {
+    const { files } = await read(pack([{ name: '.env', data: 'A=1' }, { name: '__svc/x', data: 'x' }, { name: '.npmrc', data: '' }]))
+    expect(Object.keys(files).sort()).toEqual(['.env', '.npmrc', '__svc/x'])
+  })
+
+  test('lists the first files of a left-out folder and then the folder once', async () => {
+    const entries = Array.from({ length: 700 }, (_, i) => ({ name: `node_modules/p/${i}.js`, data: 'x' }))
+    const { skipped } = await read(pack([{ name: '.git/HEAD', data: 'x' }, ...entries]))
+    expect(skipped).toHaveLength(22)
+    expect(skipped[0]).toBe('.git/HEAD')
+    expect(skipped.at(-1)).toBe('node_modules/**')
+  })
+
+  test('lists 500 skipped paths and says how many more there are', async () => {
+    const entries = Array.from({ length: 600 }, (_, i) => ({ name: `../${i}`, data: 'x' }))
+    const { skipped } = await read(pack(entries))
+    expect(skipped).toHaveLength(501)
+    expect(skipped.at(-1)).toBe('… and 100 more')
+  })
+
+  test('D01: has at most 20,000 entries, of whatever kind', async () => {
+    const many = Array.from({ length: 20_001 }, (_, i) => ({ name: `f/${i}` }))
+    expect(await refusal(pack(many))).toMatch(/^conflict: the archive has more than 20000 entries/)
+    const mixed = [{ name: 'a' }, { name: 'b/', type: 'folder' }, { name: 'c', type: 'symlink' }] as const
+    expect(await refusal(pack(mixed), { maxEntries: 2 })).toMatch(/^conflict: the archive has more than 2 entries/)
+    expect(await refusal(pack(mixed), { maxEntries: 3 })).toBe('read')
+  })
+
+  test('D04: inflates to the quota at most', async () => {
+    const entries = [{ name: 'a', data: Buffer.alloc(MiB, 'abcdefgh') }, { name: 'b', data: Buffer.alloc(MiB, 'stuvwxyz') }]
+    expect(await refusal(pack(entries), { maxBytes: 2 * MiB - 1 })).toBe('conflict: over the quota')
+    expect(await refusal(pack(entries), { maxBytes: 3 * MiB })).toBe('read')
+  })
+
+  test('D01: a bomb is refused by its ratio, whatever the quota', async () => {
+    const bomb = pack([{ name: 'a', data: Buffer.alloc(80 * MiB) }])
+    expect(await refusal(bomb, { maxBytes: 1e12 })).toMatch(/^invalid: the archive inflates to more than 1000 times its size/)
+  })
+
+  test('D01: cut short anywhere, it is damaged', async () => {
+    const whole = pack([{ name: 'index.html', data: 'hello '.repeat(100) }, { name: 'b', data: Buffer.alloc(5000, 'ab') }])
+    for (const part of [0.1, 0.4, 0.7, 0.95]) {
+      expect(await refusal(whole.subarray(0, Math.ceil(whole.length * part)))).toMatch(new RegExp(`^invalid: the ${format} is damaged`))
+    }
+  })
+
+  test('a failure of the reader passes through and is not called damage', async () => {
+    const path = join(folder, String(++count))
+    await writeFile(path, pack([{ name: 'a', data: 'a' }, { name: 'b', data: Buffer.alloc(MiB) }]))
+    const full = Object.assign(new Error('no space'), { code: 'ENOSPC' })
+    const reading = readArchive(path, { maxEntries: 9, maxBytes: 1e9, overMaxBytes: '', onFile: () => Promise.reject(full) })
+    await expect(reading).rejects.toBe(full)
+  })
+})
+
+test.each<[string, Buffer, RegExp]>([
+  ['a zip with a wrong checksum', zip([{ name: 'a', data: 'hello', crc: 1 }]), /^invalid: the zip is damaged.*a does not match its checksum/],
+  ['a zip that says too small a size', zip([{ name: 'a', data: 'hello', size: 2 }]), /^invalid: the zip is damaged/],
+  ['a zip that says too large a size', zip([{ name: 'a', data: 'hello', size: 4_000_000 }]), /^invalid: the zip is damaged/],
+  ['an encrypted zip', zip([{ name: 'a', data: 'hello', encrypted: true }]), /^invalid: a in the zip is encrypted; pack the folder without a password/],
+  ['a gzip that is no tar', gzipSync('hello '.repeat(1000)), /^invalid: the tar.gz is damaged/],
+  ['a tar that is compressed twice', gzipSync(tarGz([{ name: 'a', data: 'a' }])), /^invalid: the archive is compressed twice/],
+  ['a tar whose header is broken', gzipSync(tar([{ name: 'a', data: 'a' }]).fill(0x41, 100, 120)), /^invalid: the tar.gz is damaged/],
+  ['a file that is no archive', Buffer.from('hello'), /^invalid: this is not an archive/],
+])('D02: %s is refused with a clear message', async (_name, bytes, message) => {
+  expect(await refusal(bytes)).toMatch(message)
+})
+
+test('D01: a NUL in a name is skipped in a zip, and ends the name in a tar', async () => {
+  const entries = [{ name: 'evil.txt\0.html', data: 'x' }]
+  expect(await read(zip(entries))).toMatchObject({ files: {}, skipped: ['evil.txt\ufffd.html'] })
+  expect(await read(tarGz(entries))).toMatchObject({ files: { 'evil.txt': 'x' }, skipped: [] })
+})
+
+test('D01: names of 60 KB made of slashes cost nothing', async () => {
+  const name = `${'/'.repeat(60_000)}x/`
+  const entries = Array.from({ length: 200 }, (_, i) => ({ name: `${i}${name}`, type: i % 2 ? 'file' : 'folder' }) as const)
+  const began = performance.now()
+  expect((await read(zip(entries))).files).toEqual({})
+  expect((await read(tarGz(entries))).files).toEqual({})
+  expect(performance.now() - began).toBeLessThan(5000)
+})
+
+test('padding after the end of a tar is read past, and counted', async () => {
+  const padding = Buffer.alloc(4 * MiB, 'padding')
+  const bytes = gzipSync(Buffer.concat([tar([{ name: 'a', data: 'a' }]), padding]))
+  expect((await read(bytes)).files).toEqual({ a: 'a' })
+  expect(await refusal(bytes, { maxBytes: 2 * MiB })).toBe('conflict: over the quota')
+})
+
+test('memory stays bounded while a large archive is read', { timeout: 120_000 }, async () => {
+  const noise = Buffer.from(Array.from({ length: 65_536 }, (_, i) => (i * 31) % 251))
+  const bytes = tarGz([{ name: 'big', data: Buffer.concat(Array.from({ length: 3200 }, () => noise)) }])
+  const path = join(folder, String(++count))
+  await writeFile(path, bytes)
+  const before = process.memoryUsage().rss
+  let peak = 0
+  await readArchive(path, {
+    maxEntries: 9,
+    maxBytes: 1e9,
+    overMaxBytes: '',
+    async onFile(file) {
+      for await (const chunk of file.bytes) peak = Math.max(peak, chunk.length && process.memoryUsage().rss)
+    },
+  })
+  expect(peak - before).toBeLessThan(150 * MiB)
+})

@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto'
+import type { TestProject, World } from './world.ts'
+
+export const randomName = (prefix = 'site') => `${prefix}-${randomBytes(6).toString('hex')}`
+
+/** A site in the project, at a random subdomain that every plan allows. */
+export async function makeSite(w: World, project: TestProject): Promise<any> {
+  const { status, body } = await w.call('POST /api/v1/sites', {
+    key: project.key,
+    json: { name: 'A site', subdomain: randomName() },
+  })
+  if (status !== 200) throw new Error(JSON.stringify(body))
+  return body
+}
+
+export const page = (text: string) => ({ path: 'index.html', content: `<!doctype html><title>${text}</title>${text}` })
+
+/** Sends the files and waits until the deploy has ended. */
+export async function deployFiles(
+  w: World,
+  project: TestProject,
+  siteId: string,
+  files: object[],
+  activate = true,
+): Promise<any> {
+  const { status, body } = await w.call(`POST /api/v1/sites/${siteId}/deploy-files`, {
+    key: project.key,
+    json: { files, activate },
+  })
+  if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`)
+  return await w.ended(body.id, project.key)
+}

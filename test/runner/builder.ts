@@ -1,0 +1,121 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Cas } from '../../infra/cas/cas.ts'
+import { openDiskCas } from '../../infra/cas/disk.ts'
+import { readManifest } from '../../infra/cas/manifests.ts'
+import { loadConfig } from '../../infra/config.ts'
+import { createLogger } from '../../infra/log.ts'
+import { installNodeToolchain } from '../../infra/toolchain.ts'
+import { type Phase, runBuild } from '../../runner/build.ts'
+import { openSandbox, type SandboxDeps } from '../../runner/sandbox.ts'
+import { createSlots } from '../../runner/slots.ts'
+import type { BuildInput } from '../../workflows/contract.ts'
+import { type MadeEntry, tarGz } from '../infra/archives.ts'
+
+const run = promisify(execFile)
+const isRoot = process.getuid?.() === 0
+
+/** Node 20 and npm for builds, fetched once per clone; the test copies it when other users could not reach it there. */
+async function testToolchain(folder: string): Promise<string> {
+  const cached = join(import.meta.dirname, '../../node_modules/.cache/plinth/toolchain')
+  await installNodeToolchain(cached, { npm: ['npm'], report: (line) => process.stdout.write(`${line}\n`) })
+  if (!isRoot || (await isReachable(cached))) return cached
+  await run('cp', ['-a', cached, join(folder, 'toolchain')])
+  return join(folder, 'toolchain')
+}
+
+async function isReachable(path: string): Promise<boolean> {
+  const { mode } = await stat(path)
+  if ((mode & 0o001) === 0) return false
+  return path === '/' || isReachable(dirname(path))
+}
+
+export type BuildFiles = Readonly<Record<string, string | MadeEntry>>
+
+/** A real runner in a folder of its own, without a queue. Needs bubblewrap: on the PATH, or at PLINTH_BUILD_BWRAP. */
+export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['limits']; env?: Record<string, string> } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'plinth-runner-'))
+  // the users of the builds have to pass through
+  await chmod(folder, 0o711)
+  const bwrap = process.env['PLINTH_BUILD_BWRAP']
+  const config = loadConfig({
+    PLINTH_DATA_DIR: join(folder, 'data'),
+    PLINTH_BUILD_TOOLCHAIN: await testToolchain(folder),
+    PLINTH_BUILD_MEMORY: '384m',
+    PLINTH_BUILD_TIMEOUT: '40s',
+    ...(bwrap ? { PLINTH_BUILD_BWRAP: bwrap } : {}),
+    ...env,
+  })
+  const log = createLogger('test', 'silent')
+  const cas = await openDiskCas(join(folder, 'cas'))
+  const sandbox = await openSandbox({ config, log, ...(limits ? { limits } : {}) })
+  const slots = createSlots(2, config.build.dir, isRoot)
+
+  return {
+    config,
+    cas,
+    sandbox,
+    slots,
+    /** Builds these files, as the queue would have it built. */
+    async build(files: BuildFiles | Buffer, options: { timeoutMs?: number; signal?: AbortSignal; input?: Partial<BuildInput> } = {}) {
+      const archive = files instanceof Buffer ? files : tarGz(Object.entries(files).map(([name, file]) => made(name, file)))
+      const source = await cas.put(archive)
+      const phases: Phase[] = []
+      const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
+      const result = await runBuild(
+        { cas, config: { build }, log, sandbox, slots },
+        { deploy_id: 'd', project_id: 'p', site_id: 's', source_sha256: source.sha256, storage_bytes: null, plan_title: 'Free', ...options.input },
+        { signal: options.signal ?? new AbortController().signal, onPhase: (phase) => phases.push(phase) },
+      )
+      const manifest = result.outcome === 'built' ? await readManifest(cas, result.manifest_sha256) : { files: [] }
+      return {
+        ...result,
+        phases,
+        error: result.outcome === 'failed' ? result.error : '',
+        paths: manifest.files.map((file) => file.path),
+        log: result.log_sha256 ? await textOf(cas, result.log_sha256) : '',
+        read: async (path: string) => textOf(cas, manifest.files.find((file) => file.path === path)?.sha256 ?? ''),
+      }
+    },
+    /** Workspaces that exist now. */
+    leftovers: async () => (await readdir(config.build.dir)).filter((name) => name.startsWith('run-')),
+    async [Symbol.asyncDispose]() {
+      await sandbox[Symbol.asyncDispose]()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+const made = (name: string, file: string | MadeEntry): MadeEntry => (typeof file === 'string' ? { name, data: file } : { ...file, name })
+
+async function textOf(cas: Cas, sha256: string): Promise<string> {
+  return (await (await cas.open(sha256))?.bytes())?.toString('utf8') ?? ''
+}
+
+/** A package whose build runs this program with Node. */
+export const nodePackage = (program: string, rest: BuildFiles = {}): BuildFiles => ({
+  'package.json': JSON.stringify({ name: 'test', version: '1.0.0', scripts: { build: 'node build.cjs' } }),
+  'package-lock.json': JSON.stringify({
+    name: 'test',
+    version: '1.0.0',
+    lockfileVersion: 3,
+    requires: true,
+    packages: { '': { name: 'test', version: '1.0.0' } },
+  }),
+  'build.cjs': program,
+  ...rest,
+})
+
+/** Processes anywhere on this machine whose command line holds the marker. */
+export async function processesWith(marker: string): Promise<string[]> {
+  const found: string[] = []
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue
+    const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+    if (line.includes(marker)) found.push(`${pid} ${line.replaceAll('\0', ' ')}`)
+  }
+  return found
+}

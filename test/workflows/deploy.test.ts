@@ -1,0 +1,126 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { Client, Connection } from '@temporalio/client'
+import { bundleWorkflowCode, Worker } from '@temporalio/worker'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { maxManifestEntries } from '../../core/limits.ts'
+import { deployFiles, makeSite, page } from '../make.ts'
+import { type TestProject, type World, world } from '../world.ts'
+
+const histories = join(import.meta.dirname, 'histories')
+const maxEvents = 40
+
+let w: World
+let owner: TestProject
+let temporal: Client
+let connection: Connection
+beforeAll(async () => {
+  w = await world({ runner: true })
+  owner = await w.project('enterprise')
+  connection = await Connection.connect({ address: w.temporal.address })
+  temporal = new Client({ connection })
+})
+afterAll(async () => {
+  await connection?.close()
+  await w?.[Symbol.asyncDispose]()
+})
+
+const handleOf = (deployId: string) => temporal.workflow.getHandle(`deploy:${deployId}:1`)
+const replay = (history: unknown, bundle = { code: inject('workflowBundle') }) =>
+  Worker.runReplayHistory({ workflowBundle: bundle }, history)
+
+/** Writes the fixture of a kind: `RECORD_HISTORIES=1 npx vitest run test/workflows/deploy.test.ts`. */
+function record(deployId: string, kind: string): void {
+  const flags = ['--workflow-id', `deploy:${deployId}:1`, '--address', w.temporal.address, '--output', 'json']
+  writeFileSync(join(histories, `deploy-${kind}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
+}
+
+async function deployArchive(siteId: string, bytes: Uint8Array, query = ''): Promise<any> {
+  const request = `POST /api/v1/sites/${siteId}/deploys${query}`
+  const { body } = await w.call(request, { key: owner.key, bytes, type: 'application/gzip' })
+  return await w.ended(body.id, owner.key)
+}
+
+/** A kind of deploy and how it ends; each has a recorded history. */
+const kinds: [string, string, (siteId: string) => Promise<any>][] = [
+  ['files', 'active', (siteId) => deployFiles(w, owner, siteId, [page('x')])],
+  ['files-not-published', 'ready', (siteId) => deployFiles(w, owner, siteId, [page('x')], false)],
+  ['archive-failed', 'failed', (siteId) => deployArchive(siteId, gzipSync('no tar inside'))],
+]
+
+describe.each(kinds)('a deploy of the kind %s', (kind, expected, make) => {
+  test(`X01: ends ${expected}, within ${maxEvents} events, and its history replays`, async () => {
+    const site = await makeSite(w, owner)
+    const deploy = await make(site.id)
+    expect(deploy.status).toBe(expected)
+    expect(await handleOf(deploy.id).result()).toBe(expected)
+    const history = await handleOf(deploy.id).fetchHistory()
+    expect(history.events?.length).toBeLessThanOrEqual(maxEvents)
+    await replay(history)
+    if (process.env['RECORD_HISTORIES']) record(deploy.id, kind)
+  })
+})
+
+describe('the recorded histories', () => {
+  const files = readdirSync(histories).filter((file) => file.endsWith('.json'))
+  const read = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
+
+  test('are there for every kind of deploy', () => {
+    expect(files.sort()).toEqual(kinds.map(([kind]) => `deploy-${kind}.json`).sort())
+  })
+
+  test.each(files)('%s replays with the workflow of today', async (file) => {
+    await replay(read(file))
+  })
+
+  test.each(files)('%s does not replay with a workflow whose steps are swapped', async (file) => {
+    const mutant = await bundleWorkflowCode({ workflowsPath: join(import.meta.dirname, 'mutant.ts') })
+    await expect(replay(read(file), mutant)).rejects.toThrow()
+  })
+})
+
+test('B06 D25: an archive that is none of its kind ends failed with a message', async () => {
+  const site = await makeSite(w, owner)
+  const deploy = await deployArchive(site.id, gzipSync('no tar inside'))
+  expect(deploy).toMatchObject({ status: 'failed', error: expect.stringMatching(/archive/), artifacts_purged: false })
+  expect((await w.call(`POST /api/v1/deploys/${deploy.id}/activate`, { key: owner.key })).status).toBe(409)
+  expect((await w.call(`DELETE /api/v1/deploys/${deploy.id}`, { key: owner.key })).body).toEqual({ ok: true })
+})
+
+test('an operator finds the deploy in Temporal by project, site and status, and reads what happened', async () => {
+  const site = await makeSite(w, owner)
+  const deploy = await deployFiles(w, owner, site.id, [page('x')])
+  const query = `SiteId="${site.id}" and DeployStatus="active" and ProjectId="${owner.id}" and SiteName="A site"`
+  const found: string[] = []
+  while (found.length === 0) for await (const run of temporal.workflow.list({ query })) found.push(run.workflowId)
+  expect(found).toEqual([`deploy:${deploy.id}:1`])
+  const description = await handleOf(deploy.id).describe()
+  expect(await description.staticSummary()).toBe('**A site** deploy 1 from files')
+  expect(description.memo).toEqual({ outcome: '✅ live' })
+})
+
+test('E5: a slow deploy never goes live over a later one', async () => {
+  const site = await makeSite(w, owner)
+  const earlier = await deployFiles(w, owner, site.id, [page('earlier')])
+  const later = await deployFiles(w, owner, site.id, [page('later')])
+  await w.db.updateTable('deploys').set({ status: 'ready', activated_at: null }).where('id', '=', earlier.id).execute()
+  const { createDeployActivities } = await import('../../workflows/activities/deploys.ts')
+  const { pino } = await import('pino')
+  const activities = createDeployActivities({
+    ...w,
+    plans: w.config.plans,
+    log: pino({ level: 'silent' }),
+    clock: () => new Date(),
+  })
+  const { run_id } = await w.db.selectFrom('deploys').select('run_id').where('id', '=', earlier.id).executeTakeFirstOrThrow()
+  expect(await activities.publishDeploy({ deploy_id: earlier.id, attempt: 1, run_id: run_id ?? '' })).toBe('superseded')
+  expect((await w.call(`GET /api/v1/sites/${site.id}`, { key: owner.key })).body.active_deploy_id).toBe(later.id)
+})
+
+test('O05 D08: a deploy of the most files that are allowed goes live', async () => {
+  const site = await makeSite(w, owner)
+  const others = Array.from({ length: maxManifestEntries - 1 }, (_, i) => ({ path: `${i}.txt`, content: `${i}` }))
+  expect((await deployFiles(w, owner, site.id, [page('x'), ...others])).status).toBe('active')
+})

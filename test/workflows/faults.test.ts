@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { retryDeploy } from '../../infra/db/deploys.ts'
+import { reconcile } from '../../workflows/reconciler.ts'
+import { deployFiles, makeSite, page } from '../make.ts'
+import { type TestProject, type World, world } from '../world.ts'
+
+let w: World
+let owner: TestProject
+beforeAll(async () => {
+  w = await world()
+  owner = await w.project('enterprise')
+})
+afterAll(() => w?.[Symbol.asyncDispose]())
+
+const send = async (siteId: string) => {
+  const startedAt = performance.now()
+  const answer = await w.call(`POST /api/v1/sites/${siteId}/deploy-files`, { key: owner.key, json: { files: [page('x')] } })
+  return { ...answer, ms: performance.now() - startedAt }
+}
+
+test('with Temporal away a deploy is answered as queued at once and goes live when it is back', async () => {
+  const site = await makeSite(w, owner)
+  await deployFiles(w, owner, site.id, [page('before')])
+  await w.killTemporal()
+  const first = await send(site.id)
+  const second = await send(site.id)
+  expect([first.status, first.body.status, second.status]).toEqual([200, 'queued', 200])
+  expect(Math.max(first.ms, second.ms)).toBeLessThan(300)
+  await w.startTemporal({ forget: false })
+  expect((await w.ended(second.body.id, owner.key)).status).toBe('active')
+  expect(['active', 'superseded']).toContain((await w.ended(first.body.id, owner.key)).status)
+})
+
+test('a deploy whose workflow Temporal has lost is started again as its next attempt and goes live once', async () => {
+  const site = await makeSite(w, owner)
+  const { id } = await deployFiles(w, owner, site.id, [page('x')])
+  await w.db.updateTable('deploys').set({ status: 'queued', run_id: null, activated_at: null }).where('id', '=', id).execute()
+  await w.killTemporal()
+  await w.startTemporal({ forget: true })
+  expect(await reconcile(w.db, w.workflows, new Date(), 0)).toEqual([id])
+  expect((await w.ended(id, owner.key)).status).toBe('active')
+  const row = await w.db.selectFrom('deploys').select(['attempt', 'status']).where('id', '=', id).executeTakeFirst()
+  expect(row).toEqual({ attempt: 2, status: 'active' })
+  const actives = await w.db
+    .selectFrom('deploys')
+    .select('id')
+    .where('site_id', '=', site.id)
+    .where('status', '=', 'active')
+    .execute()
+  expect(actives).toEqual([{ id }])
+})
+
+test('the reconciler does nothing while Temporal does not answer, and leaves running and ended deploys alone', async () => {
+  const site = await makeSite(w, owner)
+  const { id } = await deployFiles(w, owner, site.id, [page('x')])
+  expect(await reconcile(w.db, w.workflows, new Date(), 0)).toEqual([])
+  await w.db.updateTable('deploys').set({ status: 'queued', run_id: null }).where('id', '=', id).execute()
+  await w.killTemporal()
+  await expect(reconcile(w.db, w.workflows, new Date(), 0)).rejects.toThrow()
+  await w.startTemporal({ forget: false })
+  expect(await w.db.transaction().execute((tx) => retryDeploy(tx, id, 7))).toBe(false)
+})
+
+test('PostgreSQL away is a 503 with a message within two seconds, and nothing has to be restarted when it is back', async () => {
+  const { url } = w.database
+  await w.database.forbidConnections(true)
+  const startedAt = performance.now()
+  const answer = await w.call('GET /api/v1/whoami', { key: owner.key })
+  expect([answer.status, Object.keys(answer.body), answer.headers.get('retry-after')]).toEqual([503, ['message'], '5'])
+  expect(performance.now() - startedAt).toBeLessThan(2500)
+  await w.database.forbidConnections(false)
+  expect((await w.call('GET /api/v1/whoami', { key: owner.key })).status).toBe(200)
+  expect(url).toContain('test_')
+})

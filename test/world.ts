@@ -1,0 +1,204 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inject } from 'vitest'
+import { createApp } from '../api/app.ts'
+import { createTurns } from '../api/turns.ts'
+import { maxWaitingDeployFiles } from '../core/limits.ts'
+import type { PlanName, Plans } from '../core/plans.ts'
+import type { Scope } from '../core/scopes.ts'
+import type { Cas } from '../infra/cas/cas.ts'
+import { openCas } from '../infra/cas/open.ts'
+import { type Config, loadConfig } from '../infra/config.ts'
+import { type Db, openDatabase } from '../infra/db/database.ts'
+import { startTemporal } from '../infra/local/temporal.ts'
+import { createLogger } from '../infra/log.ts'
+import { openSandbox } from '../runner/sandbox.ts'
+import { createSlots } from '../runner/slots.ts'
+import { startBuildWorker } from '../runner/worker.ts'
+import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
+import { searchAttributes } from '../workflows/contract.ts'
+import { startControlWorker } from '../workflows/worker.ts'
+import { createDatabase, type TestDatabase } from './database.ts'
+
+export const operatorToken = 'operator-token-of-the-tests'
+
+export interface Answer<T = any> {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: T
+}
+
+export interface CallOptions {
+  /** A key, the operator token, or nothing. */
+  readonly key?: string | undefined
+  readonly json?: unknown
+  readonly bytes?: Uint8Array | undefined
+  readonly type?: string
+  readonly headers?: Record<string, string>
+}
+
+export interface TestProject {
+  readonly id: string
+  /** A key of full scope. */
+  readonly key: string
+}
+
+/** The whole stack in this process, on a database and a Temporal server of its own. */
+export interface World extends AsyncDisposable {
+  readonly config: Config
+  readonly db: Db
+  readonly cas: Cas
+  readonly dir: string
+  readonly database: TestDatabase
+  readonly temporal: { readonly address: string; readonly namespace: string }
+  readonly workflows: WorkflowClient
+  /** Ends the Temporal server as a crash would; deploys are accepted all the same. */
+  killTemporal(): Promise<void>
+  /** Starts it again, with or without what it knew. */
+  startTemporal(options: { forget: boolean }): Promise<void>
+  /** `call('POST /api/v1/sites', { key, json })` */
+  call(request: string, options?: CallOptions): Promise<Answer>
+  /** `tools/call`; answers the result, or throws with the HTTP status. */
+  tool(
+    name: string,
+    args: object,
+    key: string,
+  ): Promise<{ isError?: boolean; structuredContent: any; content: { text: string }[] }>
+  project(plan?: PlanName): Promise<TestProject>
+  key(project: TestProject, scope: Scope): Promise<string>
+  /** Polls until the deploy has ended. */
+  ended(deployId: string, key: string): Promise<any>
+  /** Moves the clock that the api and the activities see. */
+  advance(ms: number): void
+}
+
+export interface WorldOptions {
+  readonly plans?: Plans
+  /** False: deploys stay queued. */
+  readonly worker?: boolean
+  /** True: archives are built, in the real sandbox. */
+  readonly runner?: boolean
+}
+
+export async function world(options: WorldOptions = {}): Promise<World> {
+  await using stack = new AsyncDisposableStack()
+  const dir = await mkdtemp(join(tmpdir(), 'plinth-world-'))
+  stack.defer(() => rm(dir, { recursive: true, force: true }))
+  const database = stack.use(await createDatabase())
+  const dbFile = join(dir, 'temporal.db')
+  const temporalOptions = { binary: inject('temporal'), searchAttributes, dbFile }
+  let server = await startTemporal(temporalOptions)
+  stack.defer(() => server[Symbol.asyncDispose]())
+  const temporal = { address: server.address, namespace: 'default' }
+  const loaded = loadConfig({ PLINTH_DATA_DIR: dir, PLINTH_OPERATOR_TOKEN: operatorToken })
+  const config = options.plans ? { ...loaded, plans: options.plans } : loaded
+  const log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
+  const { db } = stack.use(openDatabase(database.url))
+  const cas = await openCas(config.storage.url)
+  let shiftMs = 0
+  const clock = () => new Date(Date.now() + shiftMs)
+  const workflows = stack.use(openWorkflowClient(temporal))
+  const relay = stack.use(startRelay(db, workflows, log))
+  if (options.worker !== false) {
+    const bundle = { code: inject('workflowBundle') }
+    stack.use(startControlWorker(temporal, { db, cas, plans: config.plans, log, clock }, bundle))
+  }
+  if (options.runner) {
+    const sandbox = stack.use(await openSandbox({ config, log }))
+    const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
+    stack.use(startBuildWorker(temporal, { cas, config, log, sandbox, slots }, 0))
+  }
+  const app = createApp({
+    config,
+    db,
+    cas,
+    log,
+    clock,
+    relay,
+    workflows,
+    turns: createTurns(maxWaitingDeployFiles),
+    spoolDir: join(dir, 'spool'),
+    operatorToken,
+  })
+  const http = createServer(app.callback())
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  stack.defer(() => {
+    http.closeAllConnections()
+    http.close()
+  })
+  const base = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+
+  async function call(request: string, { key, json, bytes, type, headers }: CallOptions = {}): Promise<Answer> {
+    const [method = '', path = ''] = request.split(' ')
+    const contentType = type ?? (json === undefined ? undefined : 'application/json')
+    const response = await fetch(base + path, {
+      method,
+      headers: {
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+        ...(contentType === undefined ? {} : { 'content-type': contentType }),
+        ...headers,
+      },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+      ...(bytes === undefined ? {} : { body: new Blob([bytes as Uint8Array<ArrayBuffer>]) }),
+    })
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.startsWith('application/json')
+    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+  }
+
+  async function expectOk(request: string, callOptions: CallOptions): Promise<any> {
+    const { status, body } = await call(request, callOptions)
+    if (status !== 200) throw new Error(`${request}: ${status} ${JSON.stringify(body)}`)
+    return body
+  }
+
+  const made: Omit<World, keyof AsyncDisposable> = {
+    config,
+    db,
+    cas,
+    dir,
+    database,
+    temporal,
+    workflows,
+    call,
+    async killTemporal() {
+      process.kill(server.pid, 'SIGKILL')
+      await server.exited
+    },
+    async startTemporal({ forget }) {
+      if (forget) for (const suffix of ['', '-wal', '-shm']) await rm(dbFile + suffix, { force: true })
+      server = await startTemporal({ ...temporalOptions, port: Number(server.address.split(':')[1]) })
+    },
+    async tool(name, args, key) {
+      const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } }
+      const body = await expectOk('POST /mcp', { key, json: message })
+      if (body.error) throw new Error(`${name}: ${JSON.stringify(body.error)}`)
+      return body.result
+    },
+    async project(plan = 'pro') {
+      const json = { name: `project on ${plan}`, owner_email: 'owner@example.com', plan }
+      const project = await expectOk('POST /operator/v1/projects', { key: operatorToken, json })
+      return { id: project.id, key: await made.key(project, 'full') }
+    },
+    async key(project, scope) {
+      const json = { name: scope, scope }
+      return (await expectOk(`POST /operator/v1/projects/${project.id}/keys`, { key: operatorToken, json })).key
+    },
+    async ended(deployId, key) {
+      for (;;) {
+        const deploy = await expectOk(`GET /api/v1/deploys/${deployId}`, { key })
+        const wanted = deploy.activate ? ['active', 'superseded', 'failed'] : ['ready', 'failed']
+        if (wanted.includes(deploy.status)) return deploy
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+    },
+    advance(ms) {
+      shiftMs += ms
+    },
+  }
+  const owned = stack.move()
+  return { ...made, [Symbol.asyncDispose]: () => owned.disposeAsync() }
+}

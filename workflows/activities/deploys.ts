@@ -1,0 +1,115 @@
+import type { ManifestEntry } from '../../core/manifest.ts'
+import { overStorageQuota, type Plans, planTitle } from '../../core/plans.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { readManifest } from '../../infra/cas/manifests.ts'
+import { addBlobsOfDeploy, addedBytes, storageBytes } from '../../infra/db/blobs.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import * as deploys from '../../infra/db/deploys.ts'
+import { lockProjectOfDeploy, type ProjectRow } from '../../infra/db/projects.ts'
+import { addBuildMinutes } from '../../infra/db/usage.ts'
+import type { Logger } from '../../infra/log.ts'
+import type { BuildResult, DeployActivities, FinishedBuild } from '../contract.ts'
+
+export interface DeployActivityDeps {
+  readonly db: Db
+  readonly cas: Cas
+  readonly plans: Plans
+  readonly log: Logger
+  readonly clock: () => Date
+}
+
+/** The steps of a deploy that PostgreSQL decides. Every one is a guarded update, so repeating it is harmless. */
+export function createDeployActivities({ db, cas, plans, log, clock }: DeployActivityDeps): DeployActivities {
+  return {
+    async claimDeploy(run) {
+      const claimed = await deploys.claimDeploy(db, run, clock())
+      if (!claimed) return undefined
+      const { status, plan, source_sha256, ...work } = claimed
+      const build = source_sha256 && {
+        deploy_id: run.deploy_id,
+        project_id: work.project_id,
+        site_id: work.site_id,
+        source_sha256,
+        storage_bytes: plans[plan].storage_bytes,
+        plan_title: planTitle(plan),
+      }
+      log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
+      return { ...work, build: build || null, built: status === 'ready' }
+    },
+
+    async finishBuild(run, result) {
+      const now = clock()
+      const files = result?.outcome === 'built' ? (await readManifest(cas, result.manifest_sha256)).files : []
+      return await db.transaction().execute(async (tx): Promise<FinishedBuild | undefined> => {
+        const project = await lockProjectOfDeploy(tx, run.deploy_id)
+        const error = result && (await refusal(tx, project, result, files))
+        const changed = error
+          ? await deploys.failDeploy(tx, run, { ...facts(result), error }, now)
+          : await deploys.readyDeploy(tx, run, result && builtOutcome(result), now)
+        if (!changed) return finishedBefore(await deploys.findDeployOfRun(tx, run))
+        if (result) await meter(tx, project.id, result, now)
+        if (!error) await addBlobsOfDeploy(tx, project.id, files)
+        log.info({ ...run, status: changed.status }, 'deploy built')
+        return error ? { status: 'failed', error } : { status: 'ready' }
+      })
+    },
+
+    async failBuild(run, error) {
+      await db.transaction().execute((tx) => deploys.failDeploy(tx, run, { error }, clock()))
+      log.error({ ...run, error }, 'deploy failed')
+    },
+
+    async publishDeploy({ deploy_id, attempt }) {
+      const now = clock()
+      const status = await db.transaction().execute(async (tx) => {
+        const found = await deploys.lockSiteOfDeploy(tx, deploy_id)
+        if (!found || found.deploy.attempt !== attempt) return undefined
+        const { deploy, trashed } = found
+        if (deploy.status === 'active' || deploy.status === 'superseded') return deploy.status
+        if (deploy.status !== 'ready' || deploy.artifacts_purged) return undefined
+        if (trashed || (await deploys.isOvertaken(tx, deploy))) {
+          await deploys.supersedeDeploy(tx, deploy_id)
+          return 'superseded'
+        }
+        await deploys.activateDeploy(tx, deploy, now)
+        return 'active'
+      })
+      log.info({ deploy_id, status }, 'deploy published')
+      return status
+    },
+  }
+
+  /** Why the artifact cannot be published; undefined when it can. */
+  async function refusal(tx: Tx, project: ProjectRow, result: BuildResult, files: readonly ManifestEntry[]) {
+    if (result.outcome === 'failed') return result.error
+    const limit = plans[project.plan].storage_bytes
+    if (limit === null) return undefined
+    const needed = (await storageBytes(tx, project.id)) + (await addedBytes(tx, project.id, files))
+    return needed > limit ? overStorageQuota(project.plan, limit) : undefined
+  }
+}
+
+const facts = ({ build_mode, log_sha256, build_seconds, skipped_paths }: BuildResult) => ({
+  build_mode,
+  log_sha256,
+  skipped_paths: [...skipped_paths],
+  build_seconds: build_mode === 'build' ? build_seconds : null,
+})
+
+function builtOutcome(result: BuildResult): deploys.BuildOutcome {
+  if (result.outcome !== 'built') throw new Error('a failed build has no artifact')
+  const { manifest_sha256, file_count, total_bytes } = result
+  return { ...facts(result), manifest_sha256, file_count, total_bytes }
+}
+
+/** The answer of an earlier try of the same run, whose record was lost with its worker. */
+function finishedBefore(deploy: { status: string; error: string | null } | undefined): FinishedBuild | undefined {
+  if (!deploy) return undefined
+  return deploy.status === 'failed' ? { status: 'failed', error: deploy.error ?? '' } : { status: 'ready' }
+}
+
+/** Build wall time counts in whole minutes, publishing without commands not at all. */
+async function meter(tx: Tx, projectId: string, result: BuildResult, now: Date): Promise<void> {
+  if (result.build_mode !== 'build' || result.build_seconds <= 0) return
+  await addBuildMinutes(tx, projectId, now, Math.ceil(result.build_seconds / 60))
+}

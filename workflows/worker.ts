@@ -1,0 +1,30 @@
+import { fileURLToPath } from 'node:url'
+import { bundleWorkflowCode } from '@temporalio/worker'
+import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
+import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
+import { queues } from './contract.ts'
+
+const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
+
+/** The code that runs inside the workflow sandbox, as one script; takes a second or two of webpack. */
+export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath })
+
+/**
+ * Works on the control queue: workflows and the activities that need the database. Closing lets running steps end.
+ * @param bundle from {@link bundleWorkflows}
+ */
+export function startControlWorker(
+  temporal: TemporalAddress,
+  deps: DeployActivityDeps,
+  bundle: { readonly code: string },
+): AsyncDisposable {
+  const options = {
+    taskQueue: queues.control,
+    workflowBundle: bundle,
+    activities: { ...createDeployActivities(deps) },
+    // a killed worker costs this long, not the default 10 s
+    stickyQueueScheduleToStartTimeout: '2s',
+    shutdownGraceTime: '20s',
+  } as const
+  return startWorker(temporal, options, deps.log)
+}
