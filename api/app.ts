@@ -5,6 +5,7 @@ import { maxToolBodyBytes } from '../core/limits.ts'
 import { authenticate } from './authenticate.ts'
 import { readJson } from './body.ts'
 import type { Caller, Context, Deps } from './context.ts'
+import { docsPage } from './docs.ts'
 import { readiness } from './health.ts'
 import { internalMessage, statusOf, visibleError } from './http-errors.ts'
 import { createToolServer } from './mcp.ts'
@@ -24,8 +25,8 @@ const operator: Caller = {
   suspended: false,
 }
 
-/** Caddy is the only peer and names the client's address in a header of its own. */
-const clientAddress = (koa: KoaContext) => koa.get('x-plinth-client-ip') || koa.ip
+/** Caddy is the only peer, and sets this header to exactly one address. */
+const clientAddress = (koa: KoaContext) => koa.get('x-forwarded-for') || koa.ip
 
 /** The control plane. Every request passes the middleware in the order of the last lines. */
 export function createApp(deps: Deps & { readonly operatorToken: string }): Koa {
@@ -39,6 +40,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     return { ...deps, caller: operator }
   })
   const document = JSON.stringify(openApiDocument(operations, deps.config.urls.base))
+  const docs = docsPage(operations, deps.config.urls.base)
   const serveTools = createToolServer(operations)
   const origins = new Set([deps.config.urls.base, deps.config.urls.mcp])
 
@@ -70,10 +72,12 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     } else await next()
   }
 
-  async function serveDocument(koa: KoaContext, next: Next): Promise<void> {
-    if (koa.path !== '/api/v1/openapi.json' || koa.method !== 'GET') return await next()
-    koa.type = 'application/json'
-    koa.body = document
+  async function serveDocuments(koa: KoaContext, next: Next): Promise<void> {
+    if (koa.method !== 'GET' && koa.method !== 'HEAD') return await next()
+    if (koa.path === '/api/v1/openapi.json') answerText(koa, 'application/json', document)
+    else if (koa.path === '/docs') answerText(koa, 'text/html', docs)
+    else if (koa.path === '/') koa.redirect('/docs')
+    else await next()
   }
 
   async function serveToolCalls(koa: KoaContext, next: Next): Promise<void> {
@@ -96,12 +100,18 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   app.use(logRequest)
   app.use(answerErrors)
   app.use(serveHealth)
-  app.use(serveDocument)
+  app.use(serveDocuments)
   app.use(serveToolCalls)
   app.use(project.routes())
   app.use(operatorRouter.routes())
   app.use((koa) => refuseUnrouted(koa, [project, operatorRouter]))
   return app
+}
+
+function answerText(koa: KoaContext, type: string, text: string): void {
+  koa.type = type
+  koa.body = text
+  if (type === 'text/html') koa.set('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
 }
 
 function setErrorHeaders(koa: KoaContext, error: AppError | undefined): void {

@@ -34,7 +34,7 @@ export function planBuild(packageJson: string, rootFiles: ReadonlySet<string>): 
     return refused(`package.json is not valid JSON (${(error as Error).message}); mend it and deploy again`)
   }
   if (!isRecord(parsed)) return refused('package.json is not a JSON object; mend it and deploy again')
-  const script = isRecord(parsed['scripts']) ? parsed['scripts']['build'] : undefined
+  const script = isRecord(parsed.scripts) ? parsed.scripts.build : undefined
   if (typeof script !== 'string' || script.trim() === '') {
     return refused(
       'package.json has no "build" script: add one to "scripts" (for example "build": "vite build"), or leave package.json out of the archive to publish the files as they are',

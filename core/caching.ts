@@ -1,6 +1,6 @@
 /** Values of `Cache-Control`. A page is asked for again each time, so that an activation shows at once. */
-export const cachePolicies = { page: 'no-cache', hashed: 'max-age=31536000, immutable', other: 'max-age=300' } as const
-export type CachePolicy = (typeof cachePolicies)[keyof typeof cachePolicies]
+const cachePolicies = { page: 'no-cache', hashed: 'max-age=31536000, immutable', other: 'max-age=300' } as const
+type CachePolicy = (typeof cachePolicies)[keyof typeof cachePolicies]
 
 /** How long a file may be kept by browsers and proxies (the specification's table, addendum E8). */
 export function cachePolicy(path: string): CachePolicy {

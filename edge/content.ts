@@ -19,13 +19,13 @@ export interface SiteFile extends ManifestEntry {
   readonly unchangedHeaders: readonly string[]
 }
 
-export interface SiteFiles {
+interface SiteFiles {
   has(path: string): boolean
   get(path: string): SiteFile
 }
 
 /** `absent`: there is no such encoding. `large`: to be streamed from {@link Content.open}. */
-export type Body = Buffer | 'absent' | 'large'
+type Body = Buffer | 'absent' | 'large'
 
 export interface Content {
   /** The files of a deploy, from memory. */

@@ -124,11 +124,11 @@ export function loadConfig(env: Environment = process.env) {
   return {
     dataDir,
     /** Tools that the launcher fetched or built, shared by all data directories of this user. */
-    cacheDir: resolve(s.PLINTH_CACHE_DIR ?? join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'plinth')),
+    cacheDir: resolve(s.PLINTH_CACHE_DIR ?? join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'plinth')),
     /** What the processes get of the launcher's own environment. */
     inherited: Object.fromEntries(inheritedNames.flatMap((name) => (env[name] ? [[name, env[name]]] : []))) as Environment,
     /** The npm of this machine, program first. */
-    npm: (env['npm_execpath'] ? [process.execPath, env['npm_execpath']] : ['npm']) as [string, ...string[]],
+    npm: (env.npm_execpath ? [process.execPath, env.npm_execpath] : ['npm']) as [string, ...string[]],
     logLevel: s.PLINTH_LOG_LEVEL,
     http: {
       port: s.PLINTH_HTTP_PORT,

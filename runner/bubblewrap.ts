@@ -31,27 +31,31 @@ const temporaryBytes = 512 * 1024 * 1024
  * holds nothing but the listed mounts. Nothing of the host is visible except /usr (without /usr/local) and its certificates.
  */
 export async function sandboxArguments(view: SandboxView): Promise<string[]> {
-  const support = (name: string, target: string) => ['--ro-bind', `${view.supportDir}/${name}`, target]
+  const words = (text: string) => text.split(' ')
+  const bind = (kind: '--bind' | '--ro-bind' | '--ro-bind-try', from: string, to: string) => [kind, from, to]
+  const support = (name: string, to: string) => bind('--ro-bind', `${view.supportDir}/${name}`, to)
+  const memory = (to: string) => words(`--size ${temporaryBytes} --perms 1777 --tmpfs ${to}`)
   return [
     // --unshare-user beside --unshare-all: without it the user namespace is optional, and --disable-userns is refused
-    ...['--unshare-all', '--unshare-user', '--disable-userns', '--new-session', '--die-with-parent'],
-    ...['--cap-drop', 'ALL', '--clearenv', '--uid', '1000', '--gid', '1000', '--hostname', 'build'],
-    ...['--ro-bind', '/usr', '/usr', ...support('empty', '/usr/local'), ...(await topFolders())],
-    ...support('passwd', '/etc/passwd'),
-    ...support('group', '/etc/group'),
-    ...support('hosts', '/etc/hosts'),
-    ...support('nsswitch.conf', '/etc/nsswitch.conf'),
-    ...['/etc/ld.so.cache', '/etc/alternatives', '/etc/ssl/certs'].flatMap((path) => ['--ro-bind-try', path, path]),
+    ...words('--unshare-all --unshare-user --disable-userns --new-session --die-with-parent'),
+    ...words('--cap-drop ALL --clearenv --uid 1000 --gid 1000 --hostname build'),
+    ...bind('--ro-bind', '/usr', '/usr'),
+    ...support('empty', '/usr/local'),
+    ...(await topFolders()),
+    ...['passwd', 'group', 'hosts', 'nsswitch.conf'].flatMap((name) => support(name, `/etc/${name}`)),
+    ...['/etc/ld.so.cache', '/etc/alternatives', '/etc/ssl/certs'].flatMap((path) => bind('--ro-bind-try', path, path)),
     ...support('ca.pem', inside.caBundle),
     ...support('scripts', inside.support),
-    ...['--proc', '/proc', '--dev', '/dev'],
-    ...['--size', String(temporaryBytes), '--perms', '1777', '--tmpfs', '/dev/shm'],
-    ...['--size', String(temporaryBytes), '--perms', '1777', '--tmpfs', '/tmp'],
-    ...['--ro-bind', view.toolchainDir, inside.toolchain],
-    ...['--bind', view.source, inside.source, '--bind', view.home, inside.home, '--bind', view.socket, inside.socket],
+    ...words('--proc /proc --dev /dev'),
+    ...memory('/dev/shm'),
+    ...memory('/tmp'),
+    ...bind('--ro-bind', view.toolchainDir, inside.toolchain),
+    ...bind('--bind', view.source, inside.source),
+    ...bind('--bind', view.home, inside.home),
+    ...bind('--bind', view.socket, inside.socket),
     // both are file systems in memory, without a size of their own
-    ...['--remount-ro', '/dev', '--remount-ro', '/'],
-    ...['--chdir', inside.source],
+    ...words('--remount-ro /dev --remount-ro /'),
+    ...words(`--chdir ${inside.source}`),
     ...Object.entries(view.env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
 }

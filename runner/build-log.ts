@@ -55,8 +55,8 @@ function readable(text: string): string {
       .split('\n')
       .map(readableLine)
       .join('\n')
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what has to go
-      .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
+      // control characters, except line ends and tabs
+      .replace(/[^\P{Cc}\n\t]/gu, '')
   )
 }
 

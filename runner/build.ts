@@ -65,7 +65,13 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
   return await buildIn(workspace, slot, deps, input, run)
 }
 
-async function buildIn(workspace: Workspace, slot: Slot, deps: BuildDeps, input: BuildInput, run: BuildRun): Promise<BuildResult> {
+async function buildIn(
+  workspace: Workspace,
+  slot: Slot,
+  deps: BuildDeps,
+  input: BuildInput,
+  run: BuildRun,
+): Promise<BuildResult> {
   const { cas, config, log, sandbox } = deps
   const { signal, onPhase } = run
   const skipped = createSkippedPaths()
@@ -98,7 +104,9 @@ async function buildIn(workspace: Workspace, slot: Slot, deps: BuildDeps, input:
       return { folder: root, noIndex: noStaticIndex }
     }
     build_mode = 'build'
-    const rootFiles = new Set([...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)))
+    const rootFiles = new Set(
+      [...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)),
+    )
     const packageJson = await readFile(join(root, 'package.json'), 'utf8')
     if (packageJson.length > MiB) throw new SourceFault('package.json is larger than 1 MB; that is no package description')
     const plan = planBuild(packageJson, rootFiles)

@@ -74,15 +74,16 @@ export async function runConfined(
     throw new Error(`no process can be started: ${shortMessage ?? ''}`)
   }
   options.onStart(pid)
+  let ending: Promise<unknown> = Promise.resolve()
   const stop = () => {
-    void endAll()
+    ending = Promise.all([ending, endAll()])
   }
   options.signal.addEventListener('abort', stop, { once: true })
   // a daemon without a namespace would hold the output open
   child.nodeChildProcess.once('exit', stop)
   child.stdout.on('data', options.onOutput)
   child.stderr.on('data', options.onOutput)
-  const events = boundedText(child.stdio[3] as Readable)
+  const events = boundedText(child.stdio[3])
   try {
     await cgroup?.add(pid)
     child.stdin.on('error', () => undefined)
@@ -92,14 +93,16 @@ export async function runConfined(
     return readEvents(await events)
   } finally {
     options.signal.removeEventListener('abort', stop)
-    await endAll()
+    stop()
+    await ending
   }
 
   async function endAll(): Promise<void> {
     killGroup(pid as number)
     await cgroup?.kill()
     // without a namespace and a cgroup only the user is left to find daemons by
-    if (!bwrap && uid !== undefined) await execa('/bin/sh', ['-c', 'kill -9 -1'], { uid, gid: uid, env: {}, extendEnv: false, reject: false })
+    if (!bwrap && uid !== undefined)
+      await execa('/bin/sh', ['-c', 'kill -9 -1'], { uid, gid: uid, env: {}, extendEnv: false, reject: false })
   }
 }
 

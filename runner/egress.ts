@@ -22,7 +22,9 @@ export const publicEgress = (namedHosts: readonly string[]): EgressPolicy => ({
   port: 443,
 })
 
-export type EgressVerdict = { readonly allowed: true; readonly address: string } | { readonly allowed: false; readonly reason: string }
+export type EgressVerdict =
+  | { readonly allowed: true; readonly address: string }
+  | { readonly allowed: false; readonly reason: string }
 
 /**
  * Whether a build may connect to `authority`, the `host:port` of a CONNECT, and to which address: the one that was judged,

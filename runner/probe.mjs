@@ -17,7 +17,10 @@ function view({ hidden, readOnly }) {
     capabilities: field('CapPrm') + field('CapBnd'),
     noNewPrivileges: field('NoNewPrivs') === '1',
     interfaces: Object.keys(networkInterfaces()),
-    environment: readFileSync('/proc/1/environ', 'utf8').split('\0').filter(Boolean).map((line) => line.split('=', 1)[0]),
+    environment: readFileSync('/proc/1/environ', 'utf8')
+      .split('\0')
+      .filter(Boolean)
+      .map((line) => line.split('=', 1)[0]),
     processes: readdirSync('/proc').filter((name) => /^\d+$/.test(name)).length,
     visible: hidden.filter((path) => existsSync(path)),
     writable: readOnly.filter(isWritable),

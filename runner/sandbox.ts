@@ -127,15 +127,19 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
       let output = 0
       try {
         using _tree = watchTree(request.workspace.root, limits.tree ?? treeLimits, () => stopFor('disk'))
-        const ended = await confined(isolated ? bwrap : undefined, { ...request, signal: stop.signal }, {
-          limits: { memoryBytes: build.memoryBytes, pids: limits.processes ?? maxProcesses },
-          onOutput: (chunk) => {
-            output += chunk.length
-            if (output > (limits.outputBytes ?? maxOutputBytes)) stopFor('output')
-            else request.onOutput(chunk)
+        const ended = await confined(
+          isolated ? bwrap : undefined,
+          { ...request, signal: stop.signal },
+          {
+            limits: { memoryBytes: build.memoryBytes, pids: limits.processes ?? maxProcesses },
+            onOutput: (chunk) => {
+              output += chunk.length
+              if (output > (limits.outputBytes ?? maxOutputBytes)) stopFor('output')
+              else request.onOutput(chunk)
+            },
+            onOutOfMemory: () => stopFor('memory'),
           },
-          onOutOfMemory: () => stopFor('memory'),
-        })
+        )
         signal.throwIfAborted()
         return { ...ended, stopped }
       } finally {
@@ -166,7 +170,10 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
         home: workspace.home,
         socket: relay.socketPath,
       }
-      const env = environmentOf(bwrapPath ? inside : { ...view, toolchain: build.toolchainDir, caBundle: join(supportDir, 'ca.pem') }, run.limits)
+      const env = environmentOf(
+        bwrapPath ? inside : { ...view, toolchain: build.toolchainDir, caBundle: join(supportDir, 'ca.pem') },
+        run.limits,
+      )
       return await runConfined({ bwrap: bwrapPath, uid: slot.uid, cgroup, view: { ...view, env } }, commands, {
         maxProcesses: cgroup || slot.uid === undefined ? 0 : run.limits.pids,
         signal,
@@ -204,6 +211,9 @@ function environmentOf(
     npm_config_fund: 'false',
     npm_config_audit: 'false',
     npm_config_progress: 'false',
+    // the default waits of 10 and 60 seconds are for flaky lines; a host that is refused stays refused
+    npm_config_fetch_retry_mintimeout: '1000',
+    npm_config_fetch_retry_maxtimeout: '5000',
   }
 }
 

@@ -68,7 +68,8 @@ export async function testIsolation({ bwrap, config, isRoot, limited, confined }
   if (!ended.started || !seen) return [`the sandbox does not start: ${whyNot(text)}`]
   const problems = leaksOf(seen)
   if (isRoot && seen.groups !== '') problems.push(`a build keeps the groups ${seen.groups}`)
-  if (limited && (answers[1] as { started: number } | undefined)?.started === limits.pids) problems.push('the limit of processes is not enforced')
+  if (limited && (answers[1] as { started: number } | undefined)?.started === limits.pids)
+    problems.push('the limit of processes is not enforced')
   if (limited && (answers[2] !== undefined || !outOfMemory)) problems.push('the limit of memory is not enforced')
   return problems
 }

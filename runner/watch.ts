@@ -53,7 +53,9 @@ async function measureTree(root: string, limits: TreeLimits): Promise<{ bytes: n
     const entries = await readdir(folder, { withFileTypes: true }).catch((): Dirent[] => [])
     files += entries.length
     for (const entry of entries) if (entry.isDirectory()) folders.push(join(folder, entry.name))
-    const sizes = await Promise.all(entries.filter((entry) => entry.isFile()).map((entry) => blocksOf(join(entry.parentPath, entry.name))))
+    const sizes = await Promise.all(
+      entries.filter((entry) => entry.isFile()).map((entry) => blocksOf(join(entry.parentPath, entry.name))),
+    )
     bytes += sizes.reduce((sum, size) => sum + size, 0)
     if (bytes > limits.maxBytes || files > limits.maxFiles) break
   }

@@ -26,9 +26,7 @@ export function createAdmission() {
 
   /** Folders come into being with their files; only a hostile name is worth a line. */
   function passFolder(name: string): void {
-    if (name.length > longestName) return skip(name)
-    const trimmed = name.replace(/\/+$/, '')
-    if (withoutDot(trimmed) !== '' && (isAbsolute(trimmed) || judgeSourcePath(withoutDot(trimmed)).kind === 'bad')) skip(name)
+    if (name.length > longestName || isHostileFolder(name.replace(/\/+$/, ''))) skip(name)
   }
 
   function skip(name: string): undefined {
@@ -41,6 +39,11 @@ export type Admission = ReturnType<typeof createAdmission>
 
 /** `tar -C folder .` names its entries `./…`. */
 const withoutDot = (name: string) => name.replace(/^(\.\/+)+/, '').replace(/^\.$/, '')
+
+function isHostileFolder(name: string): boolean {
+  const bare = withoutDot(name)
+  return bare !== '' && (isAbsolute(name) || judgeSourcePath(bare).kind === 'bad')
+}
 
 const isAbsolute = (name: string) => name.startsWith('/') || /^[a-z]:/i.test(name)
 

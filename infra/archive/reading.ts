@@ -12,9 +12,9 @@ export interface ArchiveFile {
 export interface ArchiveOptions {
   /** Entries of any kind. */
   readonly maxEntries: number
-  /** Inflated bytes in all. */
+  /** Bytes of all files that are not skipped. */
   readonly maxBytes: number
-  /** The refusal of an archive that inflates to more than `maxBytes`. */
+  /** The refusal of an archive with more than `maxBytes`. */
   readonly overMaxBytes: string
   /** Called for one file after the other. */
   readonly onFile: (file: ArchiveFile) => Promise<void>
@@ -24,8 +24,10 @@ export interface ArchiveOptions {
 export interface ArchiveReading extends ArchiveOptions {
   readonly admission: Admission
   readonly countEntry: () => void
-  /** @throws AppError when the inflated bytes so far are more than allowed, or out of proportion */
+  /** Of files. @throws AppError when they are more than allowed */
   readonly countBytes: (bytes: number) => void
+  /** Of everything, what is skipped included. @throws AppError when it is out of proportion */
+  readonly countInflated: (bytes: number) => void
 }
 
 // deflate shrinks by 1032 at most, and only uniform bytes come near; a small archive may do so without harm
@@ -36,6 +38,7 @@ const harmlessBytes = 64 * 1024 * 1024
 export function startReading(size: number, options: ArchiveOptions): ArchiveReading {
   let entries = 0
   let bytes = 0
+  let inflated = 0
   return {
     ...options,
     admission: createAdmission(),
@@ -46,7 +49,11 @@ export function startReading(size: number, options: ArchiveOptions): ArchiveRead
     countBytes(more) {
       bytes += more
       if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
-      if (bytes > harmlessBytes && bytes > size * maxRatio) {
+    },
+    countInflated(more) {
+      inflated += more
+      if (inflated > 2 * options.maxBytes + harmlessBytes) throw new AppError('conflict', options.overMaxBytes)
+      if (inflated > harmlessBytes && inflated > size * maxRatio) {
         throw invalid(`the archive inflates to more than ${maxRatio} times its size, as no site does; pack the folder again`)
       }
     },

@@ -31,7 +31,6 @@ export function createSkippedPaths() {
 export type SkippedPaths = ReturnType<typeof createSkippedPaths>
 
 function printable(path: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what has to go
-  const clean = path.toWellFormed().replace(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd')
+  const clean = path.toWellFormed().replace(/\p{Cc}/gu, '\ufffd')
   return clean.length > shownCharacters ? `${clean.slice(0, shownCharacters).toWellFormed()}…` : clean
 }

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { Parser, type ReadEntry } from 'tar'
-import { AppError, invalid } from '../../core/errors.ts'
+import { type AppError, invalid } from '../../core/errors.ts'
 import type { ArchiveReading } from './reading.ts'
 
 const regular = new Set(['File', 'OldFile', 'ContiguousFile'])
@@ -44,7 +44,18 @@ export async function readTarGz(file: FileHandle, reading: ArchiveReading): Prom
       entry.resume()
       return
     }
-    await reading.onFile({ path, executable: ((entry.mode ?? 0) & 0o111) !== 0, bytes: entry })
+    await reading.onFile({ path, executable: ((entry.mode ?? 0) & 0o111) !== 0, bytes: contentOf(entry) })
+  }
+
+  /** Throws when the archive fails, as the parser then never ends the entry. */
+  async function* contentOf(entry: ReadEntry): AsyncGenerator<Buffer> {
+    const chunks = entry[Symbol.asyncIterator]()
+    for (;;) {
+      const next = await Promise.race([chunks.next(), failed.promise])
+      if (next.done) return
+      reading.countBytes(next.value.length)
+      yield next.value
+    }
   }
 
   function skipped(entry: ReadEntry): void {
@@ -66,7 +77,7 @@ export async function readTarGz(file: FileHandle, reading: ArchiveReading): Prom
       // the parser would unpack a second layer by itself, uncounted
       if (first && chunk[0] === 0x1f && chunk[1] === 0x8b) throw invalid('the archive is compressed twice; send a plain tar.gz')
       first = false
-      reading.countBytes(chunk.length)
+      reading.countInflated(chunk.length)
       if (stopped) await failed.promise
       // padding after the end marker would pile up in the parser
       if (!ended && !parser.write(chunk)) await Promise.race([once(parser, 'drain'), failed.promise])
@@ -79,13 +90,16 @@ export async function readTarGz(file: FileHandle, reading: ArchiveReading): Prom
   try {
     await Promise.race([inflated, failed.promise])
   } catch (error) {
-    throw isInflateError(error) ? damaged(error) : error
+    const reason = isInflateError(error) ? damaged(error) : error
+    fail(reason)
+    throw reason
   } finally {
-    await inflated.catch(() => undefined)
+    await Promise.allSettled([inflated, done])
   }
 }
 
-const isInflateError = (error: unknown): error is Error => error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
+const isInflateError = (error: unknown): error is Error =>
+  error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
 
 function damaged(error: Error): AppError {
   return invalid(`the tar.gz is damaged or cut short (${error.message}); pack the folder again`)

@@ -34,16 +34,17 @@ export async function readZip(fd: number, reading: ArchiveReading): Promise<void
     const path = type === 0 || type === regularType ? admission.admitFile(name) : admission.skip(name)
     if (path === undefined) continue
     if (entry.isEncrypted()) throw invalid(`${path} in the zip is encrypted; pack the folder without a password`)
-    await reading.onFile({ path, executable: (mode & 0o111) !== 0, bytes: contentOf(zip, entry, path, reading.countBytes) })
+    await reading.onFile({ path, executable: (mode & 0o111) !== 0, bytes: contentOf(zip, entry, path, reading) })
   }
 }
 
 /** yauzl compares the size; the checksum is ours to compare. */
-async function* contentOf(zip: ZipFile, entry: Entry, path: string, countBytes: (bytes: number) => void): AsyncGenerator<Buffer> {
+async function* contentOf(zip: ZipFile, entry: Entry, path: string, reading: ArchiveReading): AsyncGenerator<Buffer> {
   let sum = 0
   try {
     for await (const chunk of (await zip.openReadStreamPromise(entry)) as AsyncIterable<Buffer>) {
-      countBytes(chunk.length)
+      reading.countInflated(chunk.length)
+      reading.countBytes(chunk.length)
       sum = crc32(chunk, sum)
       yield chunk
     }

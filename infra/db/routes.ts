@@ -9,6 +9,8 @@ import {
   sql,
 } from 'kysely'
 import pg from 'pg'
+// decides how the values of a row are read: without it a version would be text
+import './database.ts'
 import type { Db } from './database.ts'
 import type { DB } from './schema.ts'
 
@@ -169,11 +171,10 @@ async function listen(url: string, stop: AbortSignal, options: FollowOptions): P
     change()
     wake.resolve()
   }
-  const lose = (error: Error) => waking(() => (lost ??= error))()
+  const isDue = () => stop.aborted || lost !== undefined || reload || poll || named.size > 0
   const onStop = waking(() => undefined)
 
-  client.on('error', lose)
-  client.on('end', () => lose(new Error('PostgreSQL closed the connection')))
+  client.on('error', (error) => waking(() => (lost ??= error))())
   client.on('notification', ({ payload = '' }) => waking(() => named.add(payload.split(':', 1)[0] ?? ''))())
   await using opened = new AsyncDisposableStack()
   // the farewell to a server that does not answer would take for ever
@@ -201,7 +202,7 @@ async function listen(url: string, stop: AbortSignal, options: FollowOptions): P
   return {
     db: overOneClient(client),
     async next() {
-      while (!stop.aborted && !lost && !reload && !poll && named.size === 0) {
+      while (!isDue()) {
         wake = Promise.withResolvers()
         await wake.promise
       }

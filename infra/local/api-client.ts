@@ -1,7 +1,7 @@
-import { request } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
+import { request } from 'node:http'
+import { text } from 'node:stream/consumers'
 
 export interface ApiAnswer {
   readonly status: number
@@ -20,7 +20,11 @@ export const apiOnSocket =
       socketPath,
       method: method as string,
       path: path as string,
-      headers: { host: 'localhost', authorization: `Bearer ${token}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+      headers: {
+        host: 'localhost',
+        authorization: `Bearer ${token}`,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
       timeout: 30_000,
     })
     outgoing.on('timeout', () => outgoing.destroy(new Error(`the API did not answer ${endpoint} within 30 s`)))

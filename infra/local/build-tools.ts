@@ -38,7 +38,7 @@ async function readNpmSettings(config: Config): Promise<{ hosts: string[]; caFil
   const configured = Object.entries(settings).flatMap(([name, value]) => (/^(@.*:)?registry$/.test(name) ? [String(value)] : []))
   const hosts = [...configured, ...defaultRegistries].flatMap((url) => URL.parse(url)?.hostname ?? [])
   const { cafile } = settings
-  return { hosts: [...new Set(hosts)], caFile: typeof cafile === 'string' ? cafile : config.inherited['NODE_EXTRA_CA_CERTS'] }
+  return { hosts: [...new Set(hosts)], caFile: typeof cafile === 'string' ? cafile : config.inherited.NODE_EXTRA_CA_CERTS }
 }
 
 async function prepareBubblewrap(config: Config, place: string, options: FindToolOptions): Promise<string> {

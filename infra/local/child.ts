@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { close, open } from 'node:fs'
-import { mkdir, readFile, rename, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { copyFile, mkdir, readdir, readFile, stat, truncate } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { execa } from 'execa'
 
@@ -13,7 +13,7 @@ export interface ChildOptions {
   readonly command: readonly [string, ...string[]]
   /** The whole environment of the child; nothing is inherited. */
   readonly env: Readonly<Record<string, string>>
-  /** Gets everything that the child prints; without it the output is dropped. A file above 16 MiB is moved to `<file>.1` first. */
+  /** Gets everything that the child prints; without it the output is dropped. */
   readonly logFile?: string | undefined
   readonly cwd?: string
   /** The system user to run as, when this process is root. */
@@ -100,12 +100,17 @@ export async function lastLines(file: string | undefined, count = 8): Promise<st
 
 async function openLog(file: string): Promise<number> {
   await mkdir(dirname(file), { recursive: true })
-  const size = await stat(file).then(
-    ({ size }) => size,
-    () => 0,
-  )
-  if (size > maxLogBytes) await rename(file, `${file}.1`)
   return promisify(open)(file, 'a', 0o600)
+}
+
+/** Keeps the logs of a folder small while their writers go on: one above 16 MiB is copied to `<file>.1` and begins anew. */
+export async function trimLogs(dir: string): Promise<void> {
+  for (const name of (await readdir(dir)).filter((name) => name.endsWith('.log'))) {
+    const file = join(dir, name)
+    if ((await stat(file)).size <= maxLogBytes) continue
+    await copyFile(file, `${file}.1`)
+    await truncate(file)
+  }
 }
 
 let setprivWorks: Promise<boolean> | undefined

@@ -29,7 +29,9 @@ async function openDataDir(dir: string): Promise<string> {
   const names = (await readdir(dir)).filter((name) => !name.startsWith(`${markerName}.`))
   const markerFile = join(dir, markerName)
   if (names.length > 0 && !names.includes(markerName)) {
-    throw new ConfigError(`PLINTH_DATA_DIR ${dir} is not empty and not a data directory of Plinth: choose an empty or a new folder`)
+    throw new ConfigError(
+      `PLINTH_DATA_DIR ${dir} is not empty and not a data directory of Plinth: choose an empty or a new folder`,
+    )
   }
   if (names.length === 0) {
     const id = randomUUID()
@@ -47,7 +49,9 @@ async function openDataDir(dir: string): Promise<string> {
   }
   const marker = readMarker(await readFile(markerFile, 'utf8'))
   if (marker?.format !== formatVersion) {
-    throw new ConfigError(`PLINTH_DATA_DIR ${dir} was written by another version of Plinth (format ${marker?.format ?? 'unknown'}, known is 1)`)
+    throw new ConfigError(
+      `PLINTH_DATA_DIR ${dir} was written by another version of Plinth (format ${marker?.format ?? 'unknown'}, known is 1)`,
+    )
   }
   for (const folder of privateFolders) await mkdir(join(dir, folder), { recursive: true, mode: 0o700 })
   return marker.id
@@ -74,7 +78,9 @@ async function lockDataDir(dir: string): Promise<AsyncDisposable> {
       if (held === '') continue
       const { pid, identity } = JSON.parse(held) as { pid: number; identity: string }
       if ((await processIdentity(pid)) === identity) {
-        throw new ConfigError(`another start (pid ${pid}) uses the data directory ${dir}: stop it first, or choose another with PLINTH_DATA_DIR`)
+        throw new ConfigError(
+          `another start (pid ${pid}) uses the data directory ${dir}: stop it first, or choose another with PLINTH_DATA_DIR`,
+        )
       }
       // the holder was killed; moving aside is atomic too, and what another start has linked meanwhile is put back
       const stale = `${mine}.stale`
@@ -88,7 +94,16 @@ async function lockDataDir(dir: string): Promise<AsyncDisposable> {
   }
 }
 
-const tryLink = (from: string, to: string) => link(from, to).then(() => true, (error) => void ignore('EEXIST')(error) ?? false)
+/** False when there is something under the new name already. */
+async function tryLink(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
 
 const ignore = (code: string) => (error: unknown) => {
   if ((error as NodeJS.ErrnoException).code !== code) throw error

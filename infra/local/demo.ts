@@ -30,7 +30,8 @@ export async function openDemo(call: CallApi, operatorToken: string, dataDir: st
     sites.find((site) => site.subdomain === subdomain) ??
     (expectOk(await call('POST /api/v1/sites', key, { name: 'Plinth demo', subdomain })) as { id: string; url: string })
   const deploys = expectOk(await call(`GET /api/v1/sites/${site.id}/deploys`, key)) as { id: string }[]
-  const deploy = deploys[0] ?? expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles() }))
+  const deploy =
+    deploys[0] ?? expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles() }))
   await published(call, key, deploy.id)
   await writeSecret(doneFile, site.id)
   return { key, keyFile, site }
@@ -44,9 +45,15 @@ async function openKey(call: CallApi, operatorToken: string, keyFile: string): P
   const project =
     projects.find(({ name }) => name === projectName) ??
     (expectOk(
-      await call('POST /operator/v1/projects', operatorToken, { name: projectName, owner_email: 'demo@example.com', plan: 'enterprise' }),
+      await call('POST /operator/v1/projects', operatorToken, {
+        name: projectName,
+        owner_email: 'demo@example.com',
+        plan: 'enterprise',
+      }),
     ) as { id: string })
-  const made = expectOk(await call(`POST /operator/v1/projects/${project.id}/keys`, operatorToken, { name: 'demo', scope: 'full' })) as {
+  const made = expectOk(
+    await call(`POST /operator/v1/projects/${project.id}/keys`, operatorToken, { name: 'demo', scope: 'full' }),
+  ) as {
     key: string
   }
   await writeSecret(keyFile, made.key)
@@ -56,7 +63,10 @@ async function openKey(call: CallApi, operatorToken: string, keyFile: string): P
 async function published(call: CallApi, key: string, deployId: string): Promise<void> {
   const deadline = Date.now() + 30_000
   for (;;) {
-    const { status, error } = expectOk(await call(`GET /api/v1/deploys/${deployId}`, key)) as { status: string; error: string | null }
+    const { status, error } = expectOk(await call(`GET /api/v1/deploys/${deployId}`, key)) as {
+      status: string
+      error: string | null
+    }
     if (status === 'active' || status === 'superseded') return
     if (status === 'failed') throw new Error(`the demo site was not published: ${error ?? 'no reason given'}`)
     if (Date.now() > deadline) throw new Error(`the demo site was not published within 30 s: its deploy is still ${status}`)

@@ -40,6 +40,8 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
     },
   }[role]
   return Object.fromEntries(
-    Object.entries({ ...config.inherited, ...common, ...own }).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+    Object.entries({ ...config.inherited, ...common, ...own }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)]],
+    ),
   )
 }

@@ -6,7 +6,12 @@ import type { Running } from './supervisor.ts'
 import { waitUntil } from './wait.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const entries = { api: 'api/main.ts', worker: 'workflows/main.ts', runner: 'runner/main.ts', edge: 'edge/main.ts' } satisfies Record<Role, string>
+const entries = {
+  api: 'api/main.ts',
+  worker: 'workflows/main.ts',
+  runner: 'runner/main.ts',
+  edge: 'edge/main.ts',
+} satisfies Record<Role, string>
 
 /**
  * Starts one of our processes and waits until it says that it is ready.

@@ -24,7 +24,10 @@ export async function claimReachableFolder(dataDir: string, id: string, report: 
   const place = await reachableFolder(dataDir)
   if (place === dataDir) return place
   const ownerFile = join(place, 'data-dir.json')
-  const owner = await readFile(ownerFile, 'utf8').then((text) => (JSON.parse(text) as { id: string }).id, () => undefined)
+  const owner = await readFile(ownerFile, 'utf8').then(
+    (text) => (JSON.parse(text) as { id: string }).id,
+    () => undefined,
+  )
   if (owner === id) return place
   if (owner !== undefined) {
     const aside = `${place}.${owner}`

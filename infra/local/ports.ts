@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { type Config, ConfigError } from '../config.ts'
 
 /**
- * Whether nobody listens on a TCP port. An empty `host` is every address; one that this machine does not have takes no port.
+ * Whether nobody listens on a TCP port. An empty `host` is every address.
  * @throws Error with a code when this user may not use the port
  */
 export async function isPortFree(port: number, host: string): Promise<boolean> {
@@ -13,10 +13,7 @@ export async function isPortFree(port: number, host: string): Promise<boolean> {
     await once(server, 'listening')
     return true
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') return false
-    // IPv6 may be switched off
-    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return true
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return false
     throw error
   } finally {
     server.close()
@@ -35,6 +32,28 @@ export async function freePort(preferred?: number): Promise<number> {
   return port
 }
 
+/** The addresses of PLINTH_LISTEN, as in `[::1]`, without those of a protocol that this machine has switched off. */
+export async function usableAddresses(addresses: readonly string[]): Promise<string[]> {
+  const usable = await Promise.all(addresses.map(async (address) => address === '' || (await canBind(withoutBrackets(address)))))
+  return addresses.filter((_address, index) => usable[index])
+}
+
+async function canBind(host: string): Promise<boolean> {
+  const server = createServer()
+  try {
+    server.listen({ port: 0, host })
+    await once(server, 'listening')
+    return true
+  } catch (error) {
+    return !isUnavailable(error)
+  } finally {
+    server.close()
+  }
+}
+
+const withoutBrackets = (address: string) => address.replace(/^\[(.*)\]$/, '$1')
+const isUnavailable = (error: unknown) => ['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes((error as NodeJS.ErrnoException).code ?? '')
+
 export interface Ports {
   readonly temporal: number
   readonly temporalUi: number
@@ -46,14 +65,15 @@ export interface Ports {
  * @throws ConfigError naming the setting of a port that cannot be had
  */
 export async function choosePorts({ http, temporal, database }: Config, report: (line: string) => void): Promise<Ports> {
-  for (const host of http.listen.map((address) => address.replace(/^\[(.*)\]$/, '$1'))) {
+  for (const host of http.listen.map(withoutBrackets)) {
     await requirePort('PLINTH_HTTP_PORT', http.port, host)
     await requirePort('PLINTH_HTTPS_PORT', http.httpsPort, host)
   }
   const choose = async (setting: string, set: number | undefined, usual: number | undefined, needed: boolean) => {
     if (set === undefined || !needed) {
       const port = await freePort(usual)
-      if (needed && usual !== undefined && port !== usual) report(`port ${usual} is taken, using ${port} (${setting} would fix one)`)
+      if (needed && usual !== undefined && port !== usual)
+        report(`port ${usual} is taken, using ${port} (${setting} would fix one)`)
       return port
     }
     await requirePort(setting, set, '127.0.0.1')
@@ -72,7 +92,9 @@ async function requirePort(setting: string, port: number, host: string): Promise
   try {
     if (await isPortFree(port, host)) return
   } catch (cause) {
-    throw new ConfigError(`${where} cannot be used (${(cause as NodeJS.ErrnoException).code}): set ${setting} to another port`, { cause })
+    throw new ConfigError(`${where} cannot be used (${(cause as NodeJS.ErrnoException).code}): set ${setting} to another port`, {
+      cause,
+    })
   }
   throw new ConfigError(`${where} is taken: stop the program that uses it, or set ${setting} to another port`)
 }

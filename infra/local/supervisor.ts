@@ -12,7 +12,12 @@ export interface SupervisorOptions {
   readonly records: ProcessRecords
   readonly report: (line: string) => void
   readonly logDir: string
+  /** Aborted when the whole start has failed or is not wanted any more. */
+  readonly signal: AbortSignal
 }
+
+/** Starts it once; aborting the signal stops it, also while it is starting. */
+export type Start = (signal: AbortSignal) => Promise<Running>
 
 const pausesMs = [250, 500, 1000, 2000, 5000, 10_000, 30_000]
 /** After which a process counts as well again, and the next crash is followed by a short pause. */
@@ -23,36 +28,38 @@ const steadyAfterMs = 60_000
  * Disposing stops it for good.
  * @throws what `start` throws the first time
  */
-export async function supervise(name: string, start: () => Promise<Running>, options: SupervisorOptions): Promise<AsyncDisposable> {
+export async function supervise(name: string, start: Start, options: SupervisorOptions): Promise<AsyncDisposable> {
   const { records, report } = options
   const stop = new AbortController()
+  const stopped = AbortSignal.any([options.signal, stop.signal])
   let current: Running | undefined = await startRecorded()
   const keeping = keep()
 
   async function startRecorded(): Promise<Running> {
-    const running = await start()
+    const running = await start(stopped)
     await records.add(name, running.pid)
     return running
   }
 
   async function keep(): Promise<void> {
     let crashes = 0
-    while (!stop.signal.aborted) {
+    while (!stopped.aborted) {
       const startedAt = performance.now()
       const how = current ? await current.exited : undefined
-      if (stop.signal.aborted) return
+      if (stopped.aborted) return
       if (performance.now() - startedAt > steadyAfterMs) crashes = 0
       const pauseMs = pausesMs[Math.min(crashes, pausesMs.length - 1)] as number
       crashes += 1
-      if (how !== undefined) report(`${name} ended (${how}); starting it again in ${pauseMs / 1000} s. Its log: ${options.logDir}/${name}.log`)
-      await delay(pauseMs, undefined, { signal: stop.signal }).catch(() => undefined)
-      if (stop.signal.aborted) return
+      if (how !== undefined)
+        report(`${name} ended (${how}); starting it again in ${pauseMs / 1000} s. Its log: ${options.logDir}/${name}.log`)
+      await delay(pauseMs, undefined, { signal: stopped }).catch(() => undefined)
+      if (stopped.aborted) return
       try {
         current = await startRecorded()
         report(`${name} runs again`)
       } catch (error) {
         current = undefined
-        if (!stop.signal.aborted) report(`${name} did not start: ${(error as Error).message}`)
+        if (!stopped.aborted) report(`${name} did not start: ${(error as Error).message}`)
       }
     }
   }
@@ -60,9 +67,7 @@ export async function supervise(name: string, start: () => Promise<Running>, opt
   return {
     async [Symbol.asyncDispose]() {
       stop.abort()
-      await current?.[Symbol.asyncDispose]()
       await keeping
-      // one that was being started when the stop came
       await current?.[Symbol.asyncDispose]()
       await records.remove(name)
     },

@@ -1,6 +1,6 @@
 import { access, constants, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { execa } from 'execa'
+import { execa, type Options } from 'execa'
 import { ConfigError } from '../config.ts'
 import { downloadRelease } from './download.ts'
 import { type Release, releases } from './releases.ts'
@@ -29,12 +29,15 @@ interface Tool {
   readonly installHint: string
 }
 
+/** Runs a command with the caller's PATH and until the caller gives up. */
+type Run = (program: string, args: readonly string[], options?: Options) => Promise<unknown>
+
 /** One way to get a tool. */
 interface Way {
   readonly way: string
   readonly usual: string
   /** Leaves the program in the folder under its own name. */
-  readonly make: (into: string, signal: AbortSignal | undefined) => Promise<unknown>
+  readonly make: (into: string, run: Run) => Promise<unknown>
 }
 
 const release = (pinned: Release): Way => ({
@@ -46,20 +49,17 @@ const release = (pinned: Release): Way => ({
 const goInstall = (goPackage: string, usual: string): Way => ({
   way: `go install ${goPackage}`,
   usual,
-  make: (into, signal) =>
-    execa('go', ['install', '-trimpath', '-ldflags=-s -w', goPackage], {
-      env: { GOBIN: into, CGO_ENABLED: '0' },
-      ...(signal && { cancelSignal: signal }),
-    }),
+  make: (into, run) =>
+    run('go', ['install', '-trimpath', '-ldflags=-s -w', goPackage], { env: { GOBIN: into, CGO_ENABLED: '0' } }),
 })
 
 const debianPackage = (name: string, program: string): Way => ({
   way: `apt-get download ${name}`,
   usual: 'a few seconds',
-  make: async (into) => {
-    await execa('apt-get', ['download', name], { cwd: into })
+  make: async (into, run) => {
+    await run('apt-get', ['download', name], { cwd: into })
     const unpack = `dpkg-deb -x ${name}_*.deb unpacked && mv unpacked/${program} . && rm -r unpacked ${name}_*.deb`
-    await execa('/bin/sh', ['-c', unpack], { cwd: into })
+    await run('/bin/sh', ['-c', unpack], { cwd: into })
   },
 })
 
@@ -109,6 +109,12 @@ export async function findTool(name: ToolName, options: FindToolOptions): Promis
   const cached = join(folder, name)
   if (await isExecutable(cached)) return cached
 
+  const run: Run = (program, args, own = {}) =>
+    execa(program, args, {
+      ...own,
+      env: { ...own.env, ...(options.path !== undefined && { PATH: options.path }) },
+      ...(options.signal && { cancelSignal: options.signal }),
+    })
   for (const { way, usual, make } of tool.ways) {
     options.report(`${tool.title}: trying ${way} (usually ${usual})`)
     const startedAt = performance.now()
@@ -116,7 +122,7 @@ export async function findTool(name: ToolName, options: FindToolOptions): Promis
     try {
       await rm(temporary, { recursive: true, force: true })
       await mkdir(temporary, { recursive: true })
-      await make(temporary, options.signal)
+      await make(temporary, run)
       await execa(join(temporary, name), tool.versionArgs)
       await keep(temporary, folder)
       options.report(`${tool.title}: done in ${Math.round((performance.now() - startedAt) / 1000)} s`)

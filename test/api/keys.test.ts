@@ -130,7 +130,7 @@ describe('the operator API', () => {
   })
 
   test('refuses project keys and wrong tokens, at the eleventh with 429, while the right one still works', async () => {
-    const headers = { 'x-plinth-client-ip': '203.0.113.7' }
+    const headers = { 'x-forwarded-for': '203.0.113.7' }
     for (let i = 0; i < 10; i++) {
       expect((await w.call('GET /operator/v1/projects', { key: owner.key, headers })).status).toBe(401)
     }

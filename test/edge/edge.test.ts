@@ -14,7 +14,7 @@ import { openServer } from '../../edge/server.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { loadConfig } from '../../infra/config.ts'
-import { openDatabase } from '../../infra/db/database.ts'
+import { type Db, openDatabase } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../../infra/db/routes.ts'
 import { createDatabase } from '../database.ts'
 import { ask, log, platformDomain, routeOf, storeFiles } from './test-edge.ts'
@@ -35,6 +35,29 @@ const optionsOf = (databaseUrl: string) => ({ platformDomain, databaseUrl, cas, 
 async function writeSnapshot(): Promise<void> {
   await using table = await openRouteTable({ snapshotDir: join(dir, 'routes'), log })
   table.replaceAll([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))])
+}
+
+/** The site `site.plinth.test` of a new project. */
+async function insertSite(db: Db): Promise<{ id: string; project_id: string }> {
+  const project = { name: 'p', owner_email: 'o@p.test', plan: 'free' } as const
+  const { id: project_id } = await db.insertInto('projects').values(project).returning('id').executeTakeFirstOrThrow()
+  const site = { project_id, name: 's', subdomain: 'site' }
+  const { id } = await db.insertInto('sites').values(site).returning('id').executeTakeFirstOrThrow()
+  await bumpRoutes(db, { site_id: id })
+  return { id, project_id }
+}
+
+/** Makes `deploy <seq>` the home page. */
+async function activate(db: Db, { id: site_id, project_id }: { id: string; project_id: string }, seq: number): Promise<void> {
+  const manifest_sha256 = await storeFiles(cas, { 'index.html': `deploy ${seq}` })
+  const how = { seq, source_kind: 'files', activate: true, is_preview: false, manifest_sha256 } as const
+  const deploy = await db
+    .insertInto('deploys')
+    .values({ site_id, project_id, ...how })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await db.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', site_id).execute()
+  await bumpRoutes(db, { site_id })
 }
 
 async function getOverSocket(socketPath: string, path = '/'): Promise<{ status: number | undefined; body: string }> {
@@ -59,42 +82,17 @@ test('S07 V15 V16: a site of the database is served, and follows its deploys and
   await using edge = await openEdge({ ...optionsOf(database.url), listen: { port: 0 } })
   const get = async () => {
     const { status, body } = await ask(edge.port ?? 0, '/')
-    return `${status} ${body}`
+    return `${status} ${body.toString()}`
   }
   const until = (answer: string | RegExp) =>
     vi.waitFor(async () => expect(await get()).toMatch(answer), { timeout: 10_000, interval: 10 })
   await until(/^404 .*There is no site at this address/s)
 
-  const project = await db
-    .insertInto('projects')
-    .values({ name: 'p', owner_email: 'o@p.test', plan: 'free' })
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  const site = await db
-    .insertInto('sites')
-    .values({ project_id: project.id, name: 's', subdomain: 'site' })
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  await bumpRoutes(db, { site_id: site.id })
+  const site = await insertSite(db)
   await until(/^404 .*Nothing is published here yet/s)
 
   for (const seq of [1, 2]) {
-    const manifest_sha256 = await storeFiles(cas, { 'index.html': `deploy ${seq}` })
-    const values = {
-      site_id: site.id,
-      project_id: project.id,
-      seq,
-      source_kind: 'files',
-      activate: true,
-      is_preview: false,
-    } as const
-    const deploy = await db
-      .insertInto('deploys')
-      .values({ ...values, manifest_sha256 })
-      .returning('id')
-      .executeTakeFirstOrThrow()
-    await db.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', site.id).execute()
-    await bumpRoutes(db, { site_id: site.id })
+    await activate(db, site, seq)
     await until(`200 deploy ${seq}`)
   }
 
@@ -158,21 +156,26 @@ test('at the end a running response is finished and idle connections are closed'
   if (!idle.closed) await once(idle, 'close')
 })
 
-test('the process serves on its socket until SIGTERM, then ends by itself', async () => {
-  await using table = await openRouteTable({ snapshotDir: join(dir, 'edge'), log })
-  table.replaceAll([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))])
-  await table[Symbol.asyncDispose]()
+test('the process serves on its socket, deploy after deploy, until SIGTERM, then ends by itself', async () => {
+  await using database = await createDatabase()
+  await using opened = openDatabase(database.url)
+  const site = await insertSite(opened.db)
   const env = {
     PLINTH_DATA_DIR: dir,
     PLINTH_STORAGE_URL: pathToFileURL(join(dir, 'cas')).href,
     PLINTH_PLATFORM_DOMAIN: platformDomain,
-    PLINTH_DATABASE_URL: nobody,
+    PLINTH_DATABASE_URL: database.url,
   }
   const { sockets } = loadConfig(env)
   const child = spawn(process.execPath, ['edge/main.ts'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
   try {
     const lines = text(child.stdout)
-    await vi.waitFor(async () => expect((await getOverSocket(sockets.edge)).body).toBe('home'), { timeout: 10_000, interval: 20 })
+    // past version 10, which would be lower than 9 if versions were compared as text
+    for (let seq = 1; seq <= 12; seq++) {
+      await activate(opened.db, site, seq)
+      const served = async () => expect((await getOverSocket(sockets.edge)).body).toBe(`deploy ${seq}`)
+      await vi.waitFor(served, { timeout: 10_000, interval: 10 })
+    }
     child.kill('SIGTERM')
     const [code] = await once(child, 'exit')
     expect(code).toBe(0)

@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { ask, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
@@ -108,6 +110,19 @@ describe('reading', () => {
     expect(head.headers['content-length']).toBe(String(large.length))
     const twin = await edge.ask('/large.txt', { headers: { 'accept-encoding': 'gzip' } })
     expect(twin.headers['content-encoding']).toBe('gzip')
+    expect(counts.open).toBe(0)
+  })
+
+  test('a twin that is large itself is streamed', async () => {
+    const { counts, wrap } = counting()
+    await using edge = await openTestEdge({ wrap })
+    const text = randomBytes(400_000).toString('hex')
+    await edge.publish('site', { 'index.html': 'home', 'hex.txt': text })
+    for (let i = 0; i < 2; i++) {
+      const answer = await edge.ask('/hex.txt', { headers: { 'accept-encoding': 'gzip' } })
+      expect(answer.headers['content-encoding']).toBe('gzip')
+      expect(gunzipSync(answer.body).toString()).toBe(text)
+    }
     expect(counts.open).toBe(0)
   })
 

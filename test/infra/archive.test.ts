@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -113,12 +114,60 @@ describe.each([
   })
 
   test.each<[string, MadeEntry[], Record<string, string>, string[]]>([
-    ['the same path twice', [{ name: 'a', data: '1' }, { name: 'a', data: '2' }], { a: '1' }, ['a']],
-    ['the same path in two spellings', [{ name: 'a', data: '1' }, { name: './a', data: '2' }], { a: '1' }, ['a']],
-    ['one name in two Unicode forms', [{ name: '\u00e9', data: '1' }, { name: 'e\u0301', data: '2' }], { '\u00e9': '1' }, ['e\u0301']],
-    ['a file below a file', [{ name: 'a', data: '1' }, { name: 'a/b/c', data: '2' }], { a: '1' }, ['a/b/c']],
-    ['a file in the place of a folder', [{ name: 'a/b/c', data: '1' }, { name: 'a/b', data: '2' }], { 'a/b/c': '1' }, ['a/b']],
-    ['a link first', [{ name: 'a', type: 'symlink', data: '/tmp' }, { name: 'a/b', data: '2' }], { 'a/b': '2' }, ['a']],
+    [
+      'the same path twice',
+      [
+        { name: 'a', data: '1' },
+        { name: 'a', data: '2' },
+      ],
+      { a: '1' },
+      ['a'],
+    ],
+    [
+      'the same path in two spellings',
+      [
+        { name: 'a', data: '1' },
+        { name: './a', data: '2' },
+      ],
+      { a: '1' },
+      ['a'],
+    ],
+    [
+      'one name in two Unicode forms',
+      [
+        { name: '\u00e9', data: '1' },
+        { name: 'e\u0301', data: '2' },
+      ],
+      { '\u00e9': '1' },
+      ['e\u0301'],
+    ],
+    [
+      'a file below a file',
+      [
+        { name: 'a', data: '1' },
+        { name: 'a/b/c', data: '2' },
+      ],
+      { a: '1' },
+      ['a/b/c'],
+    ],
+    [
+      'a file in the place of a folder',
+      [
+        { name: 'a/b/c', data: '1' },
+        { name: 'a/b', data: '2' },
+      ],
+      { 'a/b/c': '1' },
+      ['a/b'],
+    ],
+    [
+      'a link first',
+      [
+        { name: 'a', type: 'symlink', data: '/tmp' },
+        { name: 'a/b', data: '2' },
+      ],
+      { 'a/b': '2' },
+      ['a'],
+    ],
   ])('D01: of %s the first file wins and the other is listed', async (_name, entries, kept, listed) => {
     const { files, skipped } = await read(pack(entries))
     expect(files).toEqual(kept)
@@ -126,7 +175,13 @@ describe.each([
   })
 
   test('V13 V14: service files of a source are kept, because a build may need them; the collector leaves them out', async () => {
-    const { files } = await read(pack([{ name: '.env', data: 'A=1' }, { name: '__svc/x', data: 'x' }, { name: '.npmrc', data: '' }]))
+    const { files } = await read(
+      pack([
+        { name: '.env', data: 'A=1' },
+        { name: '__svc/x', data: 'x' },
+        { name: '.npmrc', data: '' },
+      ]),
+    )
     expect(Object.keys(files).sort()).toEqual(['.env', '.npmrc', '__svc/x'])
   })
 
@@ -154,7 +209,10 @@ describe.each([
   })
 
   test('D04: inflates to the quota at most', async () => {
-    const entries = [{ name: 'a', data: Buffer.alloc(MiB, 'abcdefgh') }, { name: 'b', data: Buffer.alloc(MiB, 'stuvwxyz') }]
+    const entries = [
+      { name: 'a', data: Buffer.alloc(MiB, 'abcdefgh') },
+      { name: 'b', data: Buffer.alloc(MiB, 'stuvwxyz') },
+    ]
     expect(await refusal(pack(entries), { maxBytes: 2 * MiB - 1 })).toBe('conflict: over the quota')
     expect(await refusal(pack(entries), { maxBytes: 3 * MiB })).toBe('read')
   })
@@ -165,15 +223,26 @@ describe.each([
   })
 
   test('D01: cut short anywhere, it is damaged', async () => {
-    const whole = pack([{ name: 'index.html', data: 'hello '.repeat(100) }, { name: 'b', data: Buffer.alloc(5000, 'ab') }])
+    const whole = pack([
+      { name: 'index.html', data: 'hello '.repeat(100) },
+      { name: 'b', data: Buffer.alloc(5000, 'ab') },
+    ])
     for (const part of [0.1, 0.4, 0.7, 0.95]) {
-      expect(await refusal(whole.subarray(0, Math.ceil(whole.length * part)))).toMatch(new RegExp(`^invalid: the ${format} is damaged`))
+      expect(await refusal(whole.subarray(0, Math.ceil(whole.length * part)))).toMatch(
+        new RegExp(`^invalid: the ${format} is damaged`),
+      )
     }
   })
 
   test('a failure of the reader passes through and is not called damage', async () => {
     const path = join(folder, String(++count))
-    await writeFile(path, pack([{ name: 'a', data: 'a' }, { name: 'b', data: Buffer.alloc(MiB) }]))
+    await writeFile(
+      path,
+      pack([
+        { name: 'a', data: 'a' },
+        { name: 'b', data: Buffer.alloc(MiB) },
+      ]),
+    )
     const full = Object.assign(new Error('no space'), { code: 'ENOSPC' })
     const reading = readArchive(path, { maxEntries: 9, maxBytes: 1e9, overMaxBytes: '', onFile: () => Promise.reject(full) })
     await expect(reading).rejects.toBe(full)
@@ -181,13 +250,25 @@ describe.each([
 })
 
 test.each<[string, Buffer, RegExp]>([
-  ['a zip with a wrong checksum', zip([{ name: 'a', data: 'hello', crc: 1 }]), /^invalid: the zip is damaged.*a does not match its checksum/],
+  [
+    'a zip with a wrong checksum',
+    zip([{ name: 'a', data: 'hello', crc: 1 }]),
+    /^invalid: the zip is damaged.*a does not match its checksum/,
+  ],
   ['a zip that says too small a size', zip([{ name: 'a', data: 'hello', size: 2 }]), /^invalid: the zip is damaged/],
   ['a zip that says too large a size', zip([{ name: 'a', data: 'hello', size: 4_000_000 }]), /^invalid: the zip is damaged/],
-  ['an encrypted zip', zip([{ name: 'a', data: 'hello', encrypted: true }]), /^invalid: a in the zip is encrypted; pack the folder without a password/],
+  [
+    'an encrypted zip',
+    zip([{ name: 'a', data: 'hello', encrypted: true }]),
+    /^invalid: a in the zip is encrypted; pack the folder without a password/,
+  ],
   ['a gzip that is no tar', gzipSync('hello '.repeat(1000)), /^invalid: the tar.gz is damaged/],
   ['a tar that is compressed twice', gzipSync(tarGz([{ name: 'a', data: 'a' }])), /^invalid: the archive is compressed twice/],
-  ['a tar whose header is broken', gzipSync(tar([{ name: 'a', data: 'a' }]).fill(0x41, 100, 120)), /^invalid: the tar.gz is damaged/],
+  [
+    'a tar whose header is broken',
+    gzipSync(tar([{ name: 'a', data: 'a' }]).fill(0x41, 100, 120)),
+    /^invalid: the tar.gz is damaged/,
+  ],
   ['a file that is no archive', Buffer.from('hello'), /^invalid: this is not an archive/],
 ])('D02: %s is refused with a clear message', async (_name, bytes, message) => {
   expect(await refusal(bytes)).toMatch(message)
@@ -208,11 +289,40 @@ test('D01: names of 60 KB made of slashes cost nothing', async () => {
   expect(performance.now() - began).toBeLessThan(5000)
 })
 
+test('the reader of a file learns that the archive is cut short, and can close what it has opened', async () => {
+  const path = join(folder, String(++count))
+  await writeFile(path, tarGz([{ name: 'a', data: randomBytes(3 * MiB) }]).subarray(0, MiB))
+  let closed = 0
+  const reading = readArchive(path, {
+    maxEntries: 9,
+    maxBytes: 1e9,
+    overMaxBytes: '',
+    async onFile(file) {
+      try {
+        for await (const _chunk of file.bytes);
+      } finally {
+        closed += 1
+      }
+    },
+  })
+  await expect(reading).rejects.toThrow('is damaged')
+  expect(closed).toBe(1)
+})
+
 test('padding after the end of a tar is read past, and counted', async () => {
   const padding = Buffer.alloc(4 * MiB, 'padding')
   const bytes = gzipSync(Buffer.concat([tar([{ name: 'a', data: 'a' }]), padding]))
   expect((await read(bytes)).files).toEqual({ a: 'a' })
-  expect(await refusal(bytes, { maxBytes: 2 * MiB })).toBe('conflict: over the quota')
+  const endless = gzipSync(Buffer.concat([tar([{ name: 'a', data: 'a' }]), Buffer.alloc(80 * MiB)]))
+  expect(await refusal(endless)).toMatch(/^invalid: the archive inflates to more than 1000 times its size/)
+})
+
+test('D04: what is skipped does not count against the quota, within reason', async () => {
+  const bytes = tarGz([
+    { name: 'index.html', data: 'x' },
+    { name: 'node_modules/a', data: Buffer.alloc(3 * MiB) },
+  ])
+  expect((await read(bytes, { maxBytes: MiB })).files).toEqual({ 'index.html': 'x' })
 })
 
 test('memory stays bounded while a large archive is read', { timeout: 120_000 }, async () => {

@@ -14,8 +14,22 @@ export interface MadeEntry {
   readonly encrypted?: boolean
 }
 
-const tarTypes = { file: 'File', folder: 'Directory', symlink: 'SymbolicLink', hardlink: 'Link', device: 'CharacterDevice', pipe: 'FIFO' } as const
-const zipTypes = { file: 0o100_000, folder: 0o040_000, symlink: 0o120_000, hardlink: 0o120_000, device: 0o020_000, pipe: 0o010_000 } as const
+const tarTypes = {
+  file: 'File',
+  folder: 'Directory',
+  symlink: 'SymbolicLink',
+  hardlink: 'Link',
+  device: 'CharacterDevice',
+  pipe: 'FIFO',
+} as const
+const zipTypes = {
+  file: 0o100_000,
+  folder: 0o040_000,
+  symlink: 0o120_000,
+  hardlink: 0o120_000,
+  device: 0o020_000,
+  pipe: 0o010_000,
+} as const
 
 export const tarGz = (entries: readonly MadeEntry[]) => gzipSync(tar(entries))
 

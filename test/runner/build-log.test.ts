@@ -48,7 +48,7 @@ test.each([
   ['carriage returns and text', '\r x'],
 ])('ten MiB of %s are made readable within seconds', (_name, unit) => {
   const log = createBuildLog()
-  log.append(Buffer.from(`\u001b[${unit.repeat(10 * MiB / unit.length)}x`))
+  log.append(Buffer.from(`\u001b[${unit.repeat((10 * MiB) / unit.length)}x`))
   const began = performance.now()
   log.text()
   expect(performance.now() - began).toBeLessThan(5000)

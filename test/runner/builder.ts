@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { type Cas } from '../../infra/cas/cas.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { loadConfig } from '../../infra/config.ts'
@@ -40,7 +40,7 @@ export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['
   const folder = await mkdtemp(join(tmpdir(), 'plinth-runner-'))
   // the users of the builds have to pass through
   await chmod(folder, 0o711)
-  const bwrap = process.env['PLINTH_BUILD_BWRAP']
+  const bwrap = process.env.PLINTH_BUILD_BWRAP
   const config = loadConfig({
     PLINTH_DATA_DIR: join(folder, 'data'),
     PLINTH_BUILD_TOOLCHAIN: await testToolchain(folder),
@@ -60,14 +60,25 @@ export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['
     sandbox,
     slots,
     /** Builds these files, as the queue would have it built. */
-    async build(files: BuildFiles | Buffer, options: { timeoutMs?: number; signal?: AbortSignal; input?: Partial<BuildInput> } = {}) {
+    async build(
+      files: BuildFiles | Buffer,
+      options: { timeoutMs?: number; signal?: AbortSignal; input?: Partial<BuildInput> } = {},
+    ) {
       const archive = files instanceof Buffer ? files : tarGz(Object.entries(files).map(([name, file]) => made(name, file)))
       const source = await cas.put(archive)
       const phases: Phase[] = []
       const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
       const result = await runBuild(
         { cas, config: { build }, log, sandbox, slots },
-        { deploy_id: 'd', project_id: 'p', site_id: 's', source_sha256: source.sha256, storage_bytes: null, plan_title: 'Free', ...options.input },
+        {
+          deploy_id: 'd',
+          project_id: 'p',
+          site_id: 's',
+          source_sha256: source.sha256,
+          storage_bytes: null,
+          plan_title: 'Free',
+          ...options.input,
+        },
         { signal: options.signal ?? new AbortController().signal, onPhase: (phase) => phases.push(phase) },
       )
       const manifest = result.outcome === 'built' ? await readManifest(cas, result.manifest_sha256) : { files: [] }
@@ -89,7 +100,8 @@ export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['
   }
 }
 
-const made = (name: string, file: string | MadeEntry): MadeEntry => (typeof file === 'string' ? { name, data: file } : { ...file, name })
+const made = (name: string, file: string | MadeEntry): MadeEntry =>
+  typeof file === 'string' ? { name, data: file } : { ...file, name }
 
 async function textOf(cas: Cas, sha256: string): Promise<string> {
   return (await (await cas.open(sha256))?.bytes())?.toString('utf8') ?? ''
@@ -108,6 +120,11 @@ export const nodePackage = (program: string, rest: BuildFiles = {}): BuildFiles 
   'build.cjs': program,
   ...rest,
 })
+
+/** A program that writes these files, each holding its own path. */
+export const writes = (...paths: string[]) =>
+  `const fs = require('node:fs'), path = require('node:path');
+  for (const file of ${JSON.stringify(paths)}) { fs.mkdirSync(path.dirname(file), { recursive: true }); fs.writeFileSync(file, file) };`
 
 /** Processes anywhere on this machine whose command line holds the marker. */
 export async function processesWith(marker: string): Promise<string[]> {

@@ -52,11 +52,20 @@ test('D11: stores every file, sorted, and text with a gzip twin', async () => {
   expect(await contentOf(css?.sha256 ?? '')).toBe('body{}'.repeat(200))
   const encoded = await Promise.all([html, png, css].map((file) => cas.open(file?.sha256 ?? '', 'gzip')))
   expect(encoded.map((object) => object !== undefined)).toEqual([false, false, true])
-  await Promise.all(encoded.map((object) => object?.close()))
+  for (const object of encoded) await object?.close()
 })
 
 test('V13 V14: service files are left out and listed', async () => {
-  const service = ['.env', '.env.local', '.git/HEAD', '.gitignore', '.npmrc', '__svc/login.html', 'a/.DS_Store', 'node_modules/x/i.js']
+  const service = [
+    '.env',
+    '.env.local',
+    '.git/HEAD',
+    '.gitignore',
+    '.npmrc',
+    '__svc/login.html',
+    'a/.DS_Store',
+    'node_modules/x/i.js',
+  ]
   for (const path of [...service, '.well-known/x.txt']) await put(path)
   const { paths, skipped } = await collect()
   expect(paths).toEqual(['.well-known/x.txt', 'index.html'])
@@ -116,7 +125,9 @@ test('only real folders count as output', async () => {
   await put('.vitepress/dist/index.html')
   await symlink(folder, join(dist, 'out'))
   await symlink(join(dist, '.vitepress'), join(dist, '.output'))
-  const found = await Promise.all(['.vitepress/dist', 'out', '.output/dist', 'index.html', 'none'].map((path) => isRealFolder(dist, path)))
+  const found = await Promise.all(
+    ['.vitepress/dist', 'out', '.output/dist', 'index.html', 'none'].map((path) => isRealFolder(dist, path)),
+  )
   expect(found).toEqual([true, false, false, false, false])
 })
 

@@ -1,21 +1,25 @@
-import { createHash } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createLogger } from '../../infra/log.ts'
+import { openSandbox } from '../../runner/sandbox.ts'
 import { openWorkspace } from '../../runner/workspace.ts'
-import { openBuilder } from './builder.ts'
+import { nodePackage, openBuilder, processesWith } from './builder.ts'
 
 const isRoot = process.getuid?.() === 0
 const canary = `canary-${process.pid}`
 
 let builder: Awaited<ReturnType<typeof openBuilder>>
 beforeAll(async () => {
-  process.env['PLINTH_TEST_CANARY'] = canary
+  process.env.PLINTH_TEST_CANARY = canary
   builder = await openBuilder()
-  expect(builder.sandbox.status.problems, 'these tests need bubblewrap: apt-get install bubblewrap, or set PLINTH_BUILD_BWRAP').toEqual([])
+  expect(
+    builder.sandbox.status.problems,
+    'these tests need bubblewrap: apt-get install bubblewrap, or set PLINTH_BUILD_BWRAP',
+  ).toEqual([])
 })
 afterAll(async () => {
-  delete process.env['PLINTH_TEST_CANARY']
+  delete process.env.PLINTH_TEST_CANARY
   await builder[Symbol.asyncDispose]()
 })
 
@@ -33,7 +37,8 @@ async function inside(script: string): Promise<string> {
     onOutput: (chunk) => output.push(chunk),
     onNotice: (line) => output.push(Buffer.from(`${line}\n`)),
   })
-  return Buffer.concat(output).toString().replace(/^\$ .*?\n/s, '').slice(script.split('\n').slice(1).join('\n').length && 0).trim()
+  const printed = Buffer.concat(output).toString()
+  return printed.slice(printed.indexOf(script) + script.length).trim()
 }
 
 test('the self-test publishes the level that was reached', async () => {
@@ -44,9 +49,17 @@ test('the self-test publishes the level that was reached', async () => {
 
 test('without bubblewrap builds are refused, and static archives still published', async () => {
   await using poor = await openBuilder({ env: { PLINTH_BUILD_BWRAP: '/nonexistent/bwrap' } })
-  expect(poor.sandbox.status).toMatchObject({ level: 'none', builds: false, problems: ['bubblewrap (/nonexistent/bwrap) is not installed'] })
+  expect(poor.sandbox.status).toMatchObject({
+    level: 'none',
+    builds: false,
+    problems: ['bubblewrap (/nonexistent/bwrap) is not installed'],
+  })
   const built = await poor.build({ 'package.json': '{"scripts":{"build":"true"}}' })
-  expect(built).toMatchObject({ outcome: 'failed', build_seconds: 0, error: expect.stringMatching(/^this server cannot run builds at present/) })
+  expect(built).toMatchObject({
+    outcome: 'failed',
+    build_seconds: 0,
+    error: expect.stringMatching(/^this server cannot run builds at present/),
+  })
   expect(await poor.build({ 'index.html': 'hi' })).toMatchObject({ outcome: 'built', build_mode: 'static' })
 })
 
@@ -56,7 +69,6 @@ test('without bubblewrap and with unsafe, builds run as a bare process and still
   const program = `
     require('node:child_process').spawn('sleep', ['4242.1'], { detached: true, stdio: 'inherit' }).unref()
     require('node:fs').mkdirSync('dist'); require('node:fs').writeFileSync('dist/index.html', Object.keys(process.env).join())`
-  const { nodePackage, processesWith } = await import('./builder.ts')
   const built = await unsafe.build(nodePackage(program))
   expect(built.error).toBe('')
   expect(await built.read('index.html')).not.toContain('PLINTH')
@@ -84,7 +96,7 @@ describe('a build', () => {
     const seen = await inside('env; cat /proc/*/environ | tr "\\0" "\\n"')
     expect(seen).toContain('HOME=/home/build')
     expect(seen).not.toContain(canary)
-    expect(seen).not.toMatch(/PLINTH|npm_config_.*auth|TOKEN/i)
+    expect(seen).not.toMatch(/PLINTH_|_auth|TOKEN/)
   })
 
   test('sees only its own processes, and may signal no other', async () => {
@@ -98,11 +110,18 @@ describe('a build', () => {
     await mkdir(builder.config.dataDir, { recursive: true })
     await writeFile(join(builder.config.dataDir, 'operator-token'), canary)
     const { dataDir, build } = builder.config
-    const seen = await inside(`ls -a / /home /run /usr/local; cat ${dataDir}/operator-token /etc/shadow ${build.dir}/status.json /root/.npmrc`)
+    const seen = await inside(
+      `ls -a / /home /run /usr/local; cat ${dataDir}/operator-token /etc/shadow ${build.dir}/status.json /root/.npmrc`,
+    )
     expect(seen).not.toContain(canary)
     expect(seen.match(/No such file/g)).toHaveLength(4)
     const [root = ''] = seen.split('\n\n')
-    expect(root.split('\n').slice(3).filter((name) => !/^(bin|sbin|lib\w*|usr|etc|proc|dev|tmp|run|opt|home|build)$/.test(name))).toEqual([])
+    expect(
+      root
+        .split('\n')
+        .slice(3)
+        .filter((name) => !/^(bin|sbin|lib\w*|usr|etc|proc|dev|tmp|run|opt|home|build)$/.test(name)),
+    ).toEqual([])
     expect(seen).toMatch(/\/home:\n\.\n\.\.\nbuild/)
     expect(seen).toMatch(/\/run:\n\.\n\.\.\negress\.sock/)
   })
@@ -118,7 +137,9 @@ describe('a build', () => {
   })
 
   test('cannot nest namespaces, mount, or trace its init', async () => {
-    const seen = await inside('unshare -U true && echo bad; unshare -m true && echo bad; mount -t tmpfs x /tmp && echo bad; cat /proc/1/mem 2>/dev/null | head -c1 && echo bad; setpriv --reuid 0 true && echo bad; true')
+    const seen = await inside(
+      'unshare -U true && echo bad; unshare -m true && echo bad; mount -t tmpfs x /tmp && echo bad; dd if=/proc/1/mem of=/dev/null bs=1 count=1 2>/dev/null && echo bad; setpriv --reuid 0 true && echo bad; true',
+    )
     expect(seen).not.toContain('bad')
   })
 
@@ -145,18 +166,15 @@ describe('a build', () => {
   })
 
   test('finds nothing that an earlier build has left', async () => {
-    await inside('echo poison > ~/.npm; echo poison > /tmp/poison; echo poison > /build/poison; sleep 999 & true')
-    expect(await inside('ls -A ~ /tmp /build; ls /proc/*/cmdline | xargs cat | tr "\\0" " " | grep -c "sleep 999"')).not.toMatch(/poison|\.npm|^[1-9]/m)
+    await inside('echo poison > ~/.npmrc; echo poison > /tmp/poison; echo poison > poison; sleep 4242.2 & true')
+    expect(await processesWith('4242.2')).toEqual([])
+    expect(await inside('ls -A ~ /tmp /build')).toBe('/build:\n\n/home/build:\n\n/tmp:')
   })
 })
 
 test('what an earlier runner left is removed at the start', async () => {
   const { dir } = builder.config.build
   await mkdir(join(dir, 'run-0-old', 'source'), { recursive: true })
-  const group = `/sys/fs/cgroup/pids/plinth-${createHash('sha256').update(dir).digest('hex').slice(0, 12)}`
-  expect(group).toContain('plinth-')
-  const { openSandbox } = await import('../../runner/sandbox.ts')
-  const { createLogger } = await import('../../infra/log.ts')
   await openSandbox({ config: builder.config, log: createLogger('test', 'silent') })
   expect(await builder.leftovers()).toEqual([])
 })

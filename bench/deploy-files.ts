@@ -1,0 +1,62 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import { loadConfig } from '../infra/config.ts'
+import { apiOnSocket } from '../infra/local/api-client.ts'
+import { freePort } from '../infra/local/ports.ts'
+import { startStack } from '../infra/local/stack.ts'
+
+// How long from sending ten small files until the edge serves them, through the real processes and Caddy.
+//   npx node bench/deploy-files.ts
+
+const runs = 50
+const warmUps = 5
+
+const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
+try {
+  const settings = { PLINTH_DATA_DIR: dir, PLINTH_HTTP_PORT: String(await freePort()), PLINTH_HTTPS_PORT: String(await freePort()) }
+  const signal = new AbortController().signal
+  await using stack = await startStack(loadConfig({ ...settings, HOME: process.env['HOME'] }), { report: () => undefined, signal })
+  const { config, demo } = stack
+  if (!demo?.site) throw new Error('there is no demo site')
+  const call = apiOnSocket(config.sockets.api)
+  const host = new URL(demo.site.url).host
+
+  const servedText = async (): Promise<string> => {
+    const outgoing = request({ host: '127.0.0.1', port: config.http.port, path: '/', headers: { host } }).end()
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    return await text(response)
+  }
+
+  const accepted: number[] = []
+  const served: number[] = []
+  for (let run = -warmUps; run < runs; run++) {
+    const page = `<!doctype html><title>run ${run}</title>`
+    const others = Array.from({ length: 9 }, (_, i) => ({ path: `file-${i}.txt`, content: `file ${i} of run ${run}\n` }))
+    const startedAt = performance.now()
+    const { status, body } = await call(`POST /api/v1/sites/${demo.site.id}/deploy-files`, demo.key, {
+      files: [{ path: 'index.html', content: page }, ...others],
+    })
+    if (status !== 200) throw new Error(JSON.stringify(body))
+    const acceptedMs = performance.now() - startedAt
+    while ((await servedText()) !== page) await pause(2)
+    if (run < 0) continue
+    accepted.push(acceptedMs)
+    served.push(performance.now() - startedAt)
+  }
+  print('accepted', accepted)
+  print('served', served)
+} finally {
+  await rm(dir, { recursive: true, force: true })
+}
+
+function print(what: string, samples: number[]): void {
+  const sorted = [...samples].sort((a, b) => a - b)
+  const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(0).padStart(5)
+  process.stdout.write(`${what.padEnd(9)} p50 ${at(0.5)} ms   p95 ${at(0.95)} ms   max ${at(1)} ms   of ${samples.length}\n`)
+}
