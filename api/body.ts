@@ -87,7 +87,7 @@ async function* limited(request: IncomingMessage, maxBytes: number): AsyncGenera
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** @throws AppError `invalid` saying where it stops being JSON in UTF-8 */
-export function parseJson(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   let text: string
   try {
     text = utf8.decode(bytes)

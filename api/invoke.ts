@@ -41,7 +41,7 @@ export const suspended = () => paymentRequired('the project is suspended for non
  * @throws AppError `unprocessable` with the place of the wrong member; `invalid` for a text that is missing, which counts as
  * empty (addendum E3); `not_found` for a malformed id in the path (E2)
  */
-export function parseInput(
+function parseInput(
   schema: z.ZodObject,
   raw: Record<string, unknown>,
   pathNames: readonly string[] = [],

@@ -22,7 +22,7 @@ activate_deploy rolls back to an earlier deploy. list_deploys shows the history,
 A failing tool answers {status, message}; the message says what to do next.`
 
 /** The input schema of a tool: raw bytes become `<name>_base64`. */
-export function toolInput(op: Operation): z.ZodObject {
+function toolInput(op: Operation): z.ZodObject {
   if (!op.raw) return op.input
   return op.input.extend({ [`${op.raw.name}_base64`]: z.string().describe(`${op.raw.description} In base64.`) })
 }
@@ -33,7 +33,7 @@ const toolOutput = (op: Operation) => (op.output instanceof z.ZodArray ? z.objec
 const jsonSchema = (schema: z.ZodType, io: 'input' | 'output') => z.toJSONSchema(schema, { io }) as Tool['inputSchema']
 
 /** The answer of `tools/list`, in the order of the registry. */
-export function toolList(operations: readonly Operation[]): Tool[] {
+function toolList(operations: readonly Operation[]): Tool[] {
   return operations.flatMap((op) => {
     if (!op.tool) return []
     return {

@@ -1,10 +1,10 @@
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { loadConfig } from '../infra/config.ts'
 import { apiOnSocket } from '../infra/local/api-client.ts'
@@ -19,9 +19,13 @@ const warmUps = 5
 
 const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
 try {
-  const settings = { PLINTH_DATA_DIR: dir, PLINTH_HTTP_PORT: String(await freePort()), PLINTH_HTTPS_PORT: String(await freePort()) }
+  const settings = {
+    PLINTH_DATA_DIR: dir,
+    PLINTH_HTTP_PORT: String(await freePort()),
+    PLINTH_HTTPS_PORT: String(await freePort()),
+  }
   const signal = new AbortController().signal
-  await using stack = await startStack(loadConfig({ ...settings, HOME: process.env['HOME'] }), { report: () => undefined, signal })
+  await using stack = await startStack(loadConfig({ ...settings, HOME: process.env.HOME }), { report: () => undefined, signal })
   const { config, demo } = stack
   if (!demo?.site) throw new Error('there is no demo site')
   const call = apiOnSocket(config.sockets.api)

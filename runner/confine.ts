@@ -77,6 +77,8 @@ export async function runConfined(
   let ending: Promise<unknown> = Promise.resolve()
   const stop = () => {
     ending = Promise.all([ending, endAll()])
+    // awaited at the end; until then a failure would count as unhandled
+    ending.catch(() => undefined)
   }
   options.signal.addEventListener('abort', stop, { once: true })
   // a daemon without a namespace would hold the output open
@@ -101,8 +103,9 @@ export async function runConfined(
     killGroup(pid as number)
     await cgroup?.kill()
     // without a namespace and a cgroup only the user is left to find daemons by
-    if (!bwrap && uid !== undefined)
+    if (!bwrap && !cgroup && uid !== undefined) {
       await execa('/bin/sh', ['-c', 'kill -9 -1'], { uid, gid: uid, env: {}, extendEnv: false, reject: false })
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -86,6 +86,8 @@ export interface WorldOptions {
 export async function world(options: WorldOptions = {}): Promise<World> {
   await using stack = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-world-'))
+  // the users of builds have to pass through
+  await chmod(dir, 0o711)
   stack.defer(() => rm(dir, { recursive: true, force: true }))
   const database = stack.use(await createDatabase())
   const dbFile = join(dir, 'temporal.db')
@@ -93,7 +95,13 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   let server = await startTemporal(temporalOptions)
   stack.defer(() => server[Symbol.asyncDispose]())
   const temporal = { address: server.address, namespace: 'default' }
-  const loaded = loadConfig({ PLINTH_DATA_DIR: dir, PLINTH_OPERATOR_TOKEN: operatorToken })
+  const { bwrap, toolchain } = inject('buildTools')
+  const loaded = loadConfig({
+    PLINTH_DATA_DIR: dir,
+    PLINTH_OPERATOR_TOKEN: operatorToken,
+    PLINTH_BUILD_BWRAP: bwrap,
+    PLINTH_BUILD_TOOLCHAIN: toolchain,
+  })
   const config = options.plans ? { ...loaded, plans: options.plans } : loaded
   const log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const { db } = stack.use(openDatabase(database.url))
@@ -142,7 +150,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
         ...headers,
       },
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
-      ...(bytes === undefined ? {} : { body: new Blob([bytes as Uint8Array<ArrayBuffer>]) }),
+      ...(bytes === undefined ? {} : { body: new Blob([bytes]) }),
     })
     const text = await response.text()
     const isJson = response.headers.get('content-type')?.startsWith('application/json')

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { bundleWorkflowCode } from '@temporalio/worker'
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
 import { queues } from './contract.ts'
@@ -7,7 +7,7 @@ import { queues } from './contract.ts'
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
 
 /** The code that runs inside the workflow sandbox, as one script; takes a second or two of webpack. */
-export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath })
+export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
 
 /**
  * Works on the control queue: workflows and the activities that need the database. Closing lets running steps end.

@@ -25,8 +25,7 @@ export function bootstrapConfig(config: Config): CaddyConfig {
 export function caddyConfig(config: Config): CaddyConfig {
   const { http, urls } = config
   const base = new URL(urls.base)
-  const names = [...new Set([...apiHosts(config), new URL(urls.preview).hostname, urls.platformDomain])]
-  const certificates = [...names, `*.${new URL(urls.preview).hostname}`, `*.${urls.platformDomain}`]
+  const certificates = certificateNames(config)
   const answers = routes(config)
   const server = {
     read_header_timeout: '10s',
@@ -81,6 +80,13 @@ export function caddyConfig(config: Config): CaddyConfig {
 
 /** Asked for by the admin socket in every request, so that a web page cannot reach it by any trick. */
 export const adminOrigin = 'plinth-launcher'
+
+/** Names and addresses that https is served for; `*.` stands for one label. */
+export function certificateNames(config: Config): string[] {
+  const preview = new URL(config.urls.preview).hostname
+  const { platformDomain } = config.urls
+  return [...new Set([...apiHosts(config), preview, `*.${preview}`, platformDomain, `*.${platformDomain}`])]
+}
 
 const apiHosts = ({ urls }: Config) => [
   ...new Set([new URL(urls.base).hostname, new URL(urls.mcp).hostname, 'localhost', '127.0.0.1', '::1'].map(withoutBrackets)),

@@ -67,7 +67,9 @@ export async function supervise(name: string, start: Start, options: SupervisorO
   return {
     async [Symbol.asyncDispose]() {
       stop.abort()
+      await current?.[Symbol.asyncDispose]()
       await keeping
+      // one whose start ended after the stop
       await current?.[Symbol.asyncDispose]()
       await records.remove(name)
     },

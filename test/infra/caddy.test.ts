@@ -52,7 +52,8 @@ async function openEntrance(settings: Record<string, string> = {}) {
       host: '127.0.0.1',
       port: isHttps ? httpsPort : port,
       method,
-      path: `${url.pathname}${url.search}`,
+      // as it stands: a URL would resolve dots
+      path: address.slice(address.indexOf('/', 8)),
       headers: { host: url.host, ...headers },
       ...(isHttps && { ca, ...(/^[\d:.]+$/.test(hostname) ? {} : { servername: hostname }) }),
     })

@@ -1,15 +1,12 @@
 import { readdir } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { nodePackage, openBuilder, processesWith, writes } from './builder.ts'
+import { expectIsolation, nodePackage, openBuilder, processesWith, writes } from './builder.ts'
 
 const MiB = 1024 * 1024
 let builder: Awaited<ReturnType<typeof openBuilder>>
 beforeAll(async () => {
   builder = await openBuilder({ limits: { tree: { maxBytes: 64 * MiB, maxFiles: 5000 }, outputBytes: 30 * MiB, processes: 128 } })
-  expect(
-    builder.sandbox.status.problems,
-    'these tests need bubblewrap: apt-get install bubblewrap, or set PLINTH_BUILD_BWRAP',
-  ).toEqual([])
+  expectIsolation(builder.sandbox.status)
 })
 afterAll(() => builder[Symbol.asyncDispose]())
 

@@ -1,16 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { outputFolders } from '../../core/build-plan.ts'
 import { zip } from '../infra/archives.ts'
-import { nodePackage, openBuilder, writes } from './builder.ts'
+import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
 
 const MiB = 1024 * 1024
 let builder: Awaited<ReturnType<typeof openBuilder>>
 beforeAll(async () => {
   builder = await openBuilder()
-  expect(
-    builder.sandbox.status.problems,
-    'these tests need bubblewrap: apt-get install bubblewrap, or set PLINTH_BUILD_BWRAP',
-  ).toEqual([])
+  expectIsolation(builder.sandbox.status)
 })
 afterAll(() => builder[Symbol.asyncDispose]())
 

@@ -3,6 +3,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { expect } from 'vitest'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
@@ -10,7 +11,7 @@ import { loadConfig } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
 import { installNodeToolchain } from '../../infra/toolchain.ts'
 import { type Phase, runBuild } from '../../runner/build.ts'
-import { openSandbox, type SandboxDeps } from '../../runner/sandbox.ts'
+import { openSandbox, type SandboxDeps, type SandboxStatus } from '../../runner/sandbox.ts'
 import { createSlots } from '../../runner/slots.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
@@ -31,6 +32,12 @@ async function isReachable(path: string): Promise<boolean> {
   const { mode } = await stat(path)
   if ((mode & 0o001) === 0) return false
   return path === '/' || isReachable(dirname(path))
+}
+
+/** Fails the whole file, loudly, where builds cannot be isolated: nothing it says would mean anything there. */
+export function expectIsolation({ level, problems }: SandboxStatus): void {
+  const need = `these tests need bubblewrap (apt-get install bubblewrap, or PLINTH_BUILD_BWRAP): ${problems.join('; ')}`
+  expect(level, need).toBe(isRoot ? 'A' : "A'")
 }
 
 export type BuildFiles = Readonly<Record<string, string | MadeEntry>>

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLogger } from '../../infra/log.ts'
 import { openSandbox } from '../../runner/sandbox.ts'
 import { openWorkspace } from '../../runner/workspace.ts'
-import { nodePackage, openBuilder, processesWith } from './builder.ts'
+import { expectIsolation, nodePackage, openBuilder, processesWith } from './builder.ts'
 
 const isRoot = process.getuid?.() === 0
 const canary = `canary-${process.pid}`
@@ -13,10 +13,7 @@ let builder: Awaited<ReturnType<typeof openBuilder>>
 beforeAll(async () => {
   process.env.PLINTH_TEST_CANARY = canary
   builder = await openBuilder()
-  expect(
-    builder.sandbox.status.problems,
-    'these tests need bubblewrap: apt-get install bubblewrap, or set PLINTH_BUILD_BWRAP',
-  ).toEqual([])
+  expectIsolation(builder.sandbox.status)
 })
 afterAll(async () => {
   delete process.env.PLINTH_TEST_CANARY

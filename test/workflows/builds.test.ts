@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defaultPlans } from '../../core/plans.ts'
+import { type MadeEntry, tarGz } from '../infra/archives.ts'
+import { makeSite } from '../make.ts'
+import { operatorToken, type TestProject, type World, world } from '../world.ts'
+
+const MB = 1024 * 1024
+let w: World
+let owner: TestProject
+beforeAll(async () => {
+  w = await world({ runner: true, plans: { ...defaultPlans, free: { ...defaultPlans.free, storage_bytes: 3 * MB } } })
+  owner = await w.project('start')
+})
+afterAll(() => w?.[Symbol.asyncDispose]())
+
+const files = (tree: Record<string, string>): Buffer =>
+  tarGz(Object.entries(tree).map(([name, body]): MadeEntry => ({ name, data: body })))
+
+async function send(project: TestProject, siteId: string, tree: Record<string, string>, query = ''): Promise<any> {
+  const request = `POST /api/v1/sites/${siteId}/deploys${query}`
+  return (await w.call(request, { key: project.key, bytes: files(tree), type: 'application/gzip' })).body
+}
+const minutes = async (project: TestProject) =>
+  (await w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })).body.usage.build_minutes_this_month
+
+const built = (script: string) => ({
+  'package.json': JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: script } }),
+})
+
+test('B01 B02 B05 B07 X01 D25: a project is built on Node 20, goes live, and its minutes are counted', async () => {
+  const site = await makeSite(w, owner)
+  const before = await minutes(owner)
+  const accepted = await send(owner, site.id, built('mkdir dist && node -p process.version > dist/index.html'))
+  expect(accepted).toMatchObject({ status: 'queued', build_mode: null })
+  const deploy = await w.ended(accepted.id, owner.key)
+  expect(deploy).toMatchObject({ status: 'active', build_mode: 'build', file_count: 1, error: null, source_kind: 'archive' })
+  expect(deploy.build_seconds).toBeGreaterThanOrEqual(1)
+  expect(await minutes(owner)).toBe(before + Math.ceil(deploy.build_seconds / 60))
+  expect((await w.call(`GET /api/v1/sites/${site.id}/manifest`, { key: owner.key })).body).toEqual([])
+})
+
+test('B06 X01 X05: a build that fails keeps the live deploy and tells why, and counts minutes too', async () => {
+  const site = await makeSite(w, owner)
+  const live = await w.ended((await send(owner, site.id, { 'index.html': 'live' })).id, owner.key)
+  const before = await minutes(owner)
+  const accepted = await send(owner, site.id, built('echo the roof is missing && exit 3'))
+  const deploy = await w.ended(accepted.id, owner.key)
+  expect(deploy).toMatchObject({ status: 'failed', build_mode: 'build', error: expect.stringContaining('the roof is missing') })
+  expect(await minutes(owner)).toBeGreaterThan(before)
+  expect((await w.call(`GET /api/v1/sites/${site.id}`, { key: owner.key })).body.active_deploy_id).toBe(live.id)
+})
+
+test('B04 B07 V13 V14: files without a package.json are published as they are, without minutes', async () => {
+  const project = await w.project('start')
+  const site = await makeSite(w, project)
+  const accepted = await send(project, site.id, { 'index.html': 'x', '.env': 'SECRET=1', '__svc/a': 'x', 'a/b.txt': 'b' })
+  const deploy = await w.ended(accepted.id, project.key)
+  expect(deploy).toMatchObject({ status: 'active', build_mode: 'static', build_seconds: null, file_count: 2 })
+  expect(deploy.skipped_paths.sort()).toEqual(['.env', '__svc/a'])
+  expect(await minutes(project)).toBe(0)
+  const usage = await w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })
+  expect(usage.body.usage.storage_bytes).toBe(2)
+})
+
+test('B04 B06: files without a package.json and without an index.html fail with a message', async () => {
+  const site = await makeSite(w, owner)
+  const deploy = await w.ended((await send(owner, site.id, { 'a.txt': 'x' })).id, owner.key)
+  expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('index.html') })
+})
+
+test('D03: an archive that is built without publishing ends ready', async () => {
+  const site = await makeSite(w, owner)
+  const deploy = await w.ended((await send(owner, site.id, { 'index.html': 'x' }, '?activate=false')).id, owner.key)
+  expect(deploy).toMatchObject({ status: 'ready', is_preview: true })
+  expect((await w.call(`POST /api/v1/deploys/${deploy.id}/activate`, { key: owner.key })).body.status).toBe('active')
+})
+
+test('D04 E7: an archive that inflates beyond the storage quota fails with the text of the quota', async () => {
+  const project = await w.project('free')
+  const site = await makeSite(w, project)
+  const deploy = await w.ended(
+    (await send(project, site.id, { 'index.html': 'x', 'big.txt': 'a'.repeat(4 * MB) })).id,
+    project.key,
+  )
+  expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('Free') })
+})
+
+test('D04 E7: an archive that fits alone, but not beside what is stored, fails with the text of the quota', async () => {
+  const project = await w.project('free')
+  const site = await makeSite(w, project)
+  const tree = (letter: string) => ({ 'index.html': 'x', 'big.txt': letter.repeat(2 * MB) })
+  expect((await w.ended((await send(project, site.id, tree('a'))).id, project.key)).status).toBe('active')
+  const deploy = await w.ended((await send(project, site.id, tree('b'))).id, project.key)
+  expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('Free') })
+})
