@@ -1,9 +1,8 @@
 import { invalid, unprocessable } from '../core/errors.ts'
 import { maxBlobBytes, maxManifestEntries } from '../core/limits.ts'
 import { judgePath, type ManifestEntry, sha256Pattern } from '../core/manifest.ts'
-import { compressible } from '../core/media.ts'
 import type { Cas } from '../infra/cas/cas.ts'
-import { mediaTypeOf } from '../infra/media.ts'
+import { putPublishedFile } from '../infra/cas/published-files.ts'
 
 /** One entry of a deploy-files request: text, base64, or a reference to a stored blob. */
 export interface FileEntry {
@@ -15,8 +14,6 @@ export interface FileEntry {
 
 export type FileSource = { readonly path: string } & ({ readonly bytes: Buffer } | { readonly sha256: string })
 
-/** Twins of smaller files would not save a packet. */
-const minEncodedBytes = 512
 const writers = 8
 
 /**
@@ -89,17 +86,11 @@ export async function storeFiles(
   const write = async () => {
     for (const file of queue) {
       if ('sha256' in file) entries.push({ path: file.path, sha256: file.sha256, size: referencedSize(file, sizes) })
-      else entries.push({ path: file.path, ...(await storeFile(cas, file.path, file.bytes)) })
+      else entries.push({ path: file.path, ...(await putPublishedFile(cas, file.path, file.bytes)) })
     }
   }
   await Promise.all(Array.from({ length: writers }, write))
   return entries
-}
-
-async function storeFile(cas: Cas, path: string, bytes: Buffer) {
-  const stored = await cas.put(bytes)
-  if (bytes.length >= minEncodedBytes && compressible(mediaTypeOf(path))) await cas.encode(stored.sha256, 'gzip')
-  return stored
 }
 
 function referencedSize(file: { path: string; sha256: string }, sizes: ReadonlyMap<string, number>): number {

@@ -1,5 +1,7 @@
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
 import type { Command } from '../core/build-plan.ts'
 import { inside, type SandboxView, sandboxArguments } from './bubblewrap.ts'
@@ -15,7 +17,7 @@ export interface Confinement {
 }
 
 export interface ConfinedOptions {
-  /** A limit per user, for when there is no cgroup; 0 is none. */
+  /** For when there is no cgroup; 0 is none. */
   readonly maxProcesses: number
   /** Stops everything at once. */
   readonly signal: AbortSignal
@@ -31,21 +33,23 @@ export interface Ended {
 }
 
 // The shell waits until it is in its cgroup; whatever it becomes afterwards starts inside. A closed stdin means that the
-// runner is gone. dash names the process limit -p, where bash has -u.
+// runner is gone.
 const gate = [
   'read -r go || exit 125',
   'exec 2>&1',
   'ulimit -c 0',
   'ulimit -f 4194304',
   'ulimit -n 65536 2>/dev/null',
-  '[ "$1" = 0 ] || ulimit -u "$1" 2>/dev/null || ulimit -p "$1"',
-  'shift',
   'exec "$@"',
 ].join('\n')
 
-/**
- * Runs commands one after the other, until one fails, and leaves no process behind when it returns.
- */
+// dash names this limit -p, where bash has -u. It is counted per user namespace, so of bubblewrap's inside
+const processGate = 'ulimit -u "$1" 2>/dev/null || ulimit -p "$1"\nshift\nexec "$@"'
+
+/** What is written before the end has arrived long before. */
+const outputGraceMs = 2000
+
+/** Runs commands one after the other, until one fails, and leaves no process behind when it returns. */
 export async function runConfined(
   { bwrap, uid, cgroup, view }: Confinement,
   commands: readonly Command[],
@@ -53,10 +57,12 @@ export async function runConfined(
 ): Promise<Ended> {
   options.signal.throwIfAborted()
   const request = JSON.stringify({ socket: bwrap ? inside.socket : view.socket, commands })
-  const program = bwrap
-    ? [bwrap, ...(await sandboxArguments(view)), '--', `${inside.toolchain}/bin/node`, `${inside.support}/relay.mjs`, request]
-    : [join(view.toolchainDir, 'bin', 'node'), join(view.supportDir, 'scripts', 'relay.mjs'), request]
-  const child = execa('/bin/sh', ['-c', gate, 'sh', String(options.maxProcesses), ...program], {
+  const at = bwrap
+    ? { node: `${inside.toolchain}/bin/node`, relay: `${inside.support}/relay.mjs` }
+    : { node: join(view.toolchainDir, 'bin', 'node'), relay: join(view.supportDir, 'scripts', 'relay.mjs') }
+  const limited = options.maxProcesses === 0 ? [] : ['/bin/sh', '-c', processGate, 'sh', String(options.maxProcesses)]
+  const sandbox = bwrap ? [bwrap, '--info-fd', '4', ...(await sandboxArguments(view)), '--'] : []
+  const child = execa('/bin/sh', ['-c', gate, 'sh', ...sandbox, ...limited, at.node, at.relay, request], {
     // bubblewrap too gets a clean environment: what it had would be readable in /proc/1/environ inside
     extendEnv: false,
     env: bwrap ? {} : view.env,
@@ -64,7 +70,7 @@ export async function runConfined(
     ...(uid === undefined ? {} : { uid, gid: uid }),
     // a process group of its own, to be ended as a whole
     detached: true,
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     buffer: false,
     reject: false,
   })
@@ -81,11 +87,20 @@ export async function runConfined(
     ending.catch(() => undefined)
   }
   options.signal.addEventListener('abort', stop, { once: true })
-  // a daemon without a namespace would hold the output open
-  child.nodeChildProcess.once('exit', stop)
+  child.nodeChildProcess.once('exit', () => {
+    stop()
+    // a daemon that even this did not find would hold the output open
+    setTimeout(() => {
+      for (const stream of [child.stdout, child.stderr, child.stdio[3], child.stdio[4]]) stream.destroy()
+    }, outputGraceMs).unref()
+  })
   child.stdout.on('data', options.onOutput)
   child.stderr.on('data', options.onOutput)
   const events = boundedText(child.stdio[3])
+  let init: number | undefined
+  child.stdio[4].once('data', (info: Buffer) => {
+    init = Number(/"child-pid": (\d+)/.exec(info.toString())?.[1]) || undefined
+  })
   try {
     await cgroup?.add(pid)
     child.stdin.on('error', () => undefined)
@@ -100,18 +115,35 @@ export async function runConfined(
   }
 
   async function endAll(): Promise<void> {
-    killGroup(pid as number)
+    kill(-(pid as number))
     await cgroup?.kill()
-    // without a namespace and a cgroup only the user is left to find daemons by
-    if (!bwrap && !cgroup && uid !== undefined) {
-      await execa('/bin/sh', ['-c', 'kill -9 -1'], { uid, gid: uid, env: {}, extendEnv: false, reject: false })
-    }
+    if (init !== undefined) await ended(init)
+    else if (!bwrap && !cgroup) await killByHome(view.home)
   }
 }
 
-function killGroup(pid: number): void {
+/** The init of a namespace ends after all of its processes. As a zombie it waits for process 1, which may take its time. */
+async function ended(init: number): Promise<void> {
+  for (let polls = 0; polls < 1000; polls++) {
+    const stat = await readFile(`/proc/${init}/stat`, 'utf8').catch(() => '')
+    if (stat === '' || /\) [ZX] /.test(stat)) return
+    await pause(5)
+  }
+}
+
+/** Without a namespace and a cgroup, daemons are known by the home folder in their environment, which no other build has. */
+async function killByHome(home: string): Promise<void> {
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const environment = await readFile(`/proc/${name}/environ`, 'utf8').catch(() => '')
+    if (environment.split('\0').includes(`HOME=${home}`)) kill(Number(name))
+  }
+}
+
+/** A negative number names a process group. */
+function kill(pid: number): void {
   try {
-    process.kill(-pid, 'SIGKILL')
+    process.kill(pid, 'SIGKILL')
   } catch {
     // it has ended already
   }
@@ -127,6 +159,10 @@ function readEvents(lines: string): Ended {
 async function boundedText(stream: Readable): Promise<string> {
   let read = ''
   stream.setEncoding('utf8')
-  for await (const chunk of stream) if (read.length < 4096) read += chunk
+  try {
+    for await (const chunk of stream) if (read.length < 4096) read += chunk
+  } catch {
+    // destroyed, because a daemon held it open
+  }
   return read
 }

@@ -175,7 +175,8 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
         run.limits,
       )
       return await runConfined({ bwrap: bwrapPath, uid: slot.uid, cgroup, view: { ...view, env } }, commands, {
-        maxProcesses: cgroup || slot.uid === undefined ? 0 : run.limits.pids,
+        // without a namespace it would count every process of the runner's own user
+        maxProcesses: cgroup || !(bwrapPath || slot.uid) ? 0 : run.limits.pids,
         signal,
         onOutput: run.onOutput,
         onStart(pid) {

@@ -4,7 +4,7 @@ import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createGzip, constants as zlib } from 'node:zlib'
+import { createGzip } from 'node:zlib'
 import { AppError } from '../../core/errors.ts'
 import type { Cas, Encoding, OpenedObject, StoredObject } from './cas.ts'
 
@@ -88,7 +88,7 @@ export async function openDiskCas(root: string): Promise<Cas> {
       if (await absent(stat(path + suffix[encoding]))) return
       const { size } = await stat(path)
       await write(async (file) => {
-        const gzip = createGzip({ level: zlib.Z_BEST_COMPRESSION })
+        const gzip = createGzip()
         await pipeline(createReadStream(path), gzip, async (chunks: AsyncIterable<Buffer>) => {
           for await (const chunk of chunks) await file.writeFile(chunk)
         })

@@ -5,7 +5,7 @@ import { connect } from 'node:tls'
 import { isCaddyUp, pushCaddyConfig } from '../caddy/client.ts'
 import { bootstrapConfig, caddyConfig, caddyDir, certificateNames, rootCertificateFile } from '../caddy/config.ts'
 import type { Config } from '../config.ts'
-import { lastLines, startChild } from './child.ts'
+import { lastLines, type OnSpawn, startChild } from './child.ts'
 import type { Running } from './supervisor.ts'
 import { waitUntil } from './wait.ts'
 
@@ -14,7 +14,13 @@ import { waitUntil } from './wait.ts'
  * as `ca.crt` in the data directory.
  * @throws Error with the last lines of its log
  */
-export async function startCaddy(binary: string, config: Config, logDir: string, signal: AbortSignal): Promise<Running> {
+export async function startCaddy(
+  binary: string,
+  config: Config,
+  logDir: string,
+  signal: AbortSignal,
+  onSpawn?: OnSpawn,
+): Promise<Running> {
   const logFile = join(logDir, 'caddy.log')
   const bootstrapFile = join(caddyDir(config), 'bootstrap.json')
   const { caddyAdmin } = config.sockets
@@ -25,6 +31,7 @@ export async function startCaddy(binary: string, config: Config, logDir: string,
     env: { HOME: caddyDir(config) },
     logFile,
     signal,
+    onSpawn,
     stopSignal: 'SIGTERM',
     stopTimeoutMs: 15_000,
   })

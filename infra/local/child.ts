@@ -24,9 +24,14 @@ export interface ChildOptions {
   readonly stopTimeoutMs: number
   /** Ends the child when it is aborted, so that whoever waits for it stops waiting. */
   readonly signal?: AbortSignal | undefined
+  /** Awaited as soon as the process exists, long before it is ready. */
+  readonly onSpawn?: OnSpawn | undefined
   /** Gives the child a channel, over which one of our processes says that it is ready. */
   readonly channel?: boolean
 }
+
+/** Told the pid of a new process. */
+export type OnSpawn = (pid: number) => Promise<void>
 
 /** A running process. Disposing ends it and waits until it has gone. */
 export interface Child extends AsyncDisposable {
@@ -79,6 +84,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   const abort = () => void stop()
   options.signal?.addEventListener('abort', abort)
   void exited.then(() => options.signal?.removeEventListener('abort', abort))
+  await options.onSpawn?.(pid)
   return { pid, exited, isReady: () => ready, [Symbol.asyncDispose]: stop }
 }
 

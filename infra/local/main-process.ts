@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
-import { lastLines, startChild } from './child.ts'
+import { lastLines, type OnSpawn, startChild } from './child.ts'
 import { childEnvironment, type Role } from './environment.ts'
 import type { Running } from './supervisor.ts'
 import { waitUntil } from './wait.ts'
@@ -17,13 +17,20 @@ const entries = {
  * Starts one of our processes and waits until it says that it is ready.
  * @throws Error with the last lines of its log
  */
-export async function startMainProcess(role: Role, config: Config, logDir: string, signal: AbortSignal): Promise<Running> {
+export async function startMainProcess(
+  role: Role,
+  config: Config,
+  logDir: string,
+  signal: AbortSignal,
+  onSpawn?: OnSpawn,
+): Promise<Running> {
   const logFile = join(logDir, `${role}.log`)
   const child = await startChild({
     command: [process.execPath, join(root, entries[role])],
     env: childEnvironment(config, role),
     logFile,
     signal,
+    onSpawn,
     channel: true,
     stopSignal: 'SIGTERM',
     // longer than the processes give their own work to end

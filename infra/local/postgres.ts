@@ -3,7 +3,7 @@ import { chmod, chown, cp, mkdir, readFile, rename, rm, stat, symlink, writeFile
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { execa } from 'execa'
-import { lastLines, startChild } from './child.ts'
+import { lastLines, type OnSpawn, startChild } from './child.ts'
 import { reachableFolder } from './place.ts'
 import { freePort } from './ports.ts'
 import { isSearchableByAll, type ServiceUser, serviceUser } from './service-user.ts'
@@ -17,6 +17,7 @@ export interface PostgresOptions {
   /** Where the server's output goes; `<dir>.log` without it. */
   readonly logFile?: string
   readonly signal?: AbortSignal | undefined
+  readonly onSpawn?: OnSpawn | undefined
   /** Called with one line about where and as whom the server runs, when that is not as asked. */
   readonly log: (line: string) => void
 }
@@ -60,6 +61,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
     env: cleanEnvironment,
     logFile,
     signal: options.signal,
+    onSpawn: options.onSpawn,
     user,
     // a fast shutdown: sessions are ended, everything is written
     stopSignal: 'SIGINT',

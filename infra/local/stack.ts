@@ -76,8 +76,8 @@ export async function startStack(settings: Config, { report, signal: outer }: St
         logFile: join(logDir, 'postgres.log'),
         log: report,
       }
-      await run('stores', 'postgres', `PostgreSQL on port ${ports.postgres}`, async (signal) => {
-        const server = await startPostgres({ ...options, signal })
+      await run('stores', 'postgres', `PostgreSQL on port ${ports.postgres}`, async (signal, onSpawn) => {
+        const server = await startPostgres({ ...options, signal, onSpawn })
         url = server.url
         return server
       })
@@ -97,15 +97,17 @@ export async function startStack(settings: Config, { report, signal: outer }: St
       searchAttributes,
       logFile: join(logDir, 'temporal.log'),
     }
-    await run('stores', 'temporal', `Temporal on port ${ports.temporal}`, (signal) => startTemporal({ ...options, signal }))
+    await run('stores', 'temporal', `Temporal on port ${ports.temporal}`, (signal, onSpawn) =>
+      startTemporal({ ...options, signal, onSpawn }),
+    )
     return { ...given.temporal, address: `127.0.0.1:${ports.temporal}`, uiUrl: `http://localhost:${ports.temporalUi}` }
   }
 
   const entrance = async () => {
     const binary = await findTool('caddy', tools)
     const { port, httpsPort } = given.http
-    await run('entrance', 'caddy', `Caddy on ports ${port} and ${httpsPort}`, (signal) =>
-      startCaddy(binary, given, logDir, signal),
+    await run('entrance', 'caddy', `Caddy on ports ${port} and ${httpsPort}`, (signal, onSpawn) =>
+      startCaddy(binary, given, logDir, signal, onSpawn),
     )
   }
 
@@ -120,7 +122,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   const withBuild = Promise.all([completed, build]).then(([config, build]) => ({ ...config, build }))
   const main = async (role: Role, config: Promise<Config>) => {
     const complete = await config
-    await run('processes', role, role, (signal) => startMainProcess(role, complete, logDir, signal))
+    await run('processes', role, role, (signal, onSpawn) => startMainProcess(role, complete, logDir, signal, onSpawn))
   }
   await allOrNone(starting, [
     entrance(),

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { OnSpawn } from './child.ts'
 import type { ProcessRecords } from './records.ts'
 
 /** Something that runs until it is disposed, or ends by itself. */
@@ -17,7 +18,7 @@ export interface SupervisorOptions {
 }
 
 /** Starts it once; aborting the signal stops it, also while it is starting. */
-export type Start = (signal: AbortSignal) => Promise<Running>
+export type Start = (signal: AbortSignal, onSpawn: OnSpawn) => Promise<Running>
 
 const pausesMs = [250, 500, 1000, 2000, 5000, 10_000, 30_000]
 /** After which a process counts as well again, and the next crash is followed by a short pause. */
@@ -35,10 +36,8 @@ export async function supervise(name: string, start: Start, options: SupervisorO
   let current: Running | undefined = await startRecorded()
   const keeping = keep()
 
-  async function startRecorded(): Promise<Running> {
-    const running = await start(stopped)
-    await records.add(name, running.pid)
-    return running
+  function startRecorded(): Promise<Running> {
+    return start(stopped, (pid) => records.add(name, pid))
   }
 
   async function keep(): Promise<void> {

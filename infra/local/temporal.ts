@@ -1,5 +1,5 @@
 import { execa } from 'execa'
-import { lastLines, startChild } from './child.ts'
+import { lastLines, type OnSpawn, startChild } from './child.ts'
 import { freePort } from './ports.ts'
 import { waitUntil } from './wait.ts'
 
@@ -16,6 +16,7 @@ export interface TemporalOptions {
   readonly searchAttributes: readonly string[]
   readonly logFile?: string
   readonly signal?: AbortSignal | undefined
+  readonly onSpawn?: OnSpawn | undefined
 }
 
 export interface RunningTemporal extends AsyncDisposable {
@@ -56,6 +57,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     env: {},
     logFile,
     signal: options.signal,
+    onSpawn: options.onSpawn,
     stopSignal: 'SIGTERM',
     stopTimeoutMs: 5000,
   })

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,6 +25,8 @@ const launchers: Launcher[] = []
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'plinth-launcher-'))
+  // as root PostgreSQL runs as another user, who has to pass through
+  await chmod(dir, 0o711)
   settings = {
     PLINTH_DATA_DIR: join(dir, 'data'),
     PLINTH_HTTP_PORT: String(await freePort()),

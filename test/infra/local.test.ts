@@ -184,14 +184,17 @@ describe('a child', () => {
   })
 
   test('dies with its parent', async () => {
+    const log = join(dir, 'orphan.log')
     const script = `import { startChild } from ${JSON.stringify(join(import.meta.dirname, '../../infra/local/child.ts'))}
-      const child = await startChild({ command: ['sleep', '600'], env: { PATH: '/usr/bin:/bin' }, stopSignal: 'SIGTERM', stopTimeoutMs: 1000 })
+      const child = await startChild({ command: ['sh', '-c', 'echo up; sleep 600'], env: { PATH: '/usr/bin:/bin' }, stopSignal: 'SIGTERM', stopTimeoutMs: 1000, logFile: ${JSON.stringify(log)} })
       process.stdout.write(String(child.pid))
       setInterval(() => {}, 1000)`
     const parent = spawn(process.execPath, ['--input-type=module-typescript', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const [pid] = (await once(parent.stdout, 'data')) as [Buffer]
+    // the kernel is asked by the child itself, just before it becomes the program
+    await waitUntil('the child', async () => (await lastLines(log)) === 'up', soon)
     parent.kill('SIGKILL')
     await waitUntil('the end of the child', async () => (await processIdentity(Number(pid))) === undefined, soon)
   })

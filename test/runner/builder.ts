@@ -1,59 +1,40 @@
-import { execFile } from 'node:child_process'
-import { chmod, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
-import { expect } from 'vitest'
+import { join } from 'node:path'
+import { expect, inject } from 'vitest'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { loadConfig } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
-import { installNodeToolchain } from '../../infra/toolchain.ts'
 import { type Phase, runBuild } from '../../runner/build.ts'
 import { openSandbox, type SandboxDeps, type SandboxStatus } from '../../runner/sandbox.ts'
 import { createSlots } from '../../runner/slots.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 
-const run = promisify(execFile)
 const isRoot = process.getuid?.() === 0
-
-/** Node 20 and npm for builds, fetched once per clone; the test copies it when other users could not reach it there. */
-async function testToolchain(folder: string): Promise<string> {
-  const cached = join(import.meta.dirname, '../../node_modules/.cache/plinth/toolchain')
-  await installNodeToolchain(cached, { npm: ['npm'], report: (line) => process.stdout.write(`${line}\n`) })
-  if (!isRoot || (await isReachable(cached))) return cached
-  await run('cp', ['-a', cached, join(folder, 'toolchain')])
-  return join(folder, 'toolchain')
-}
-
-async function isReachable(path: string): Promise<boolean> {
-  const { mode } = await stat(path)
-  if ((mode & 0o001) === 0) return false
-  return path === '/' || isReachable(dirname(path))
-}
 
 /** Fails the whole file, loudly, where builds cannot be isolated: nothing it says would mean anything there. */
 export function expectIsolation({ level, problems }: SandboxStatus): void {
-  const need = `these tests need bubblewrap (apt-get install bubblewrap, or PLINTH_BUILD_BWRAP): ${problems.join('; ')}`
+  const need = `these tests need a working bubblewrap: ${problems.join('; ')}`
   expect(level, need).toBe(isRoot ? 'A' : "A'")
 }
 
 export type BuildFiles = Readonly<Record<string, string | MadeEntry>>
 
-/** A real runner in a folder of its own, without a queue. Needs bubblewrap: on the PATH, or at PLINTH_BUILD_BWRAP. */
+/** A real runner in a folder of its own, without a queue. */
 export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['limits']; env?: Record<string, string> } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'plinth-runner-'))
   // the users of the builds have to pass through
   await chmod(folder, 0o711)
-  const bwrap = process.env.PLINTH_BUILD_BWRAP
+  const { bwrap, toolchain } = inject('buildTools')
   const config = loadConfig({
     PLINTH_DATA_DIR: join(folder, 'data'),
-    PLINTH_BUILD_TOOLCHAIN: await testToolchain(folder),
+    PLINTH_BUILD_TOOLCHAIN: toolchain,
+    PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_MEMORY: '384m',
     PLINTH_BUILD_TIMEOUT: '40s',
-    ...(bwrap ? { PLINTH_BUILD_BWRAP: bwrap } : {}),
     ...env,
   })
   const log = createLogger('test', 'silent')

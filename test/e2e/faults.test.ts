@@ -1,0 +1,166 @@
+import { once } from 'node:events'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { loadConfig } from '../../infra/config.ts'
+import { apiOnSocket } from '../../infra/local/api-client.ts'
+import { freePort } from '../../infra/local/ports.ts'
+import { type Stack, startStack } from '../../infra/local/stack.ts'
+import { tarGz } from '../infra/archives.ts'
+
+// The real processes of `npm start`, killed at bad moments. What was answered with 200 has to be there afterwards.
+
+let dir: string
+let stack: Stack
+let said: string[]
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'plinth-faults-'))
+  await chmod(dir, 0o711)
+  said = []
+  const { bwrap, toolchain } = inject('buildTools')
+  const config = loadConfig({
+    PLINTH_DATA_DIR: join(dir, 'data'),
+    PLINTH_HTTP_PORT: String(await freePort()),
+    PLINTH_HTTPS_PORT: String(await freePort()),
+    PLINTH_BUILD_BWRAP: bwrap,
+    PLINTH_BUILD_TOOLCHAIN: toolchain,
+    PLINTH_CACHE_DIR: loadConfig().cacheDir,
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+  })
+  stack = await startStack(config, { report: (line) => said.push(line), signal: new AbortController().signal })
+})
+afterAll(async () => {
+  await stack?.[Symbol.asyncDispose]()
+  await rm(dir, { recursive: true, force: true })
+})
+
+const siteId = () => stack.demo?.site?.id ?? ''
+
+/** Ends a process as `kill -9` does, and waits until the launcher has started it again. */
+async function kill(name: string): Promise<void> {
+  const { pid } = JSON.parse(await readFile(join(stack.config.dataDir, 'run', `${name}.json`), 'utf8')) as { pid: number }
+  const count = () => said.filter((line) => line === `${name} runs again`).length
+  const before = count()
+  process.kill(pid, 'SIGKILL')
+  while (count() === before) await pause(20)
+}
+
+/** A request to the api that is repeated while it is away. */
+async function call(endpoint: string, body?: unknown): Promise<any> {
+  for (;;) {
+    try {
+      const answer = await apiOnSocket(stack.config.sockets.api)(endpoint, stack.demo?.key ?? '', body)
+      if (answer.status === 200) return answer.body
+      if (answer.status !== 503) throw new Error(`${endpoint}: ${answer.status} ${JSON.stringify(answer.body)}`)
+    } catch (error) {
+      if (!['ENOENT', 'ECONNREFUSED', 'ECONNRESET'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    }
+    await pause(50)
+  }
+}
+
+async function visit(path = '/'): Promise<{ status: number; body: string }> {
+  const host = new URL(stack.demo?.site?.url ?? '').host
+  const outgoing = request({ host: '127.0.0.1', port: stack.config.http.port, path, headers: { host } }).end()
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  return { status: response.statusCode ?? 0, body: await text(response) }
+}
+
+async function sendArchive(script: string): Promise<string> {
+  const archive = tarGz([
+    { name: 'package.json', data: JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: script } }) },
+  ])
+  const outgoing = request({
+    host: '127.0.0.1',
+    port: stack.config.http.port,
+    method: 'POST',
+    path: `/api/v1/sites/${siteId()}/deploys`,
+    headers: { host: 'localhost', authorization: `Bearer ${stack.demo?.key}`, 'content-type': 'application/gzip' },
+  }).end(archive)
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  return (JSON.parse(await text(response)) as { id: string }).id
+}
+
+async function reaches(deployId: string, statuses: string[]): Promise<any> {
+  for (;;) {
+    const deploy = await call(`GET /api/v1/deploys/${deployId}`)
+    if (statuses.includes(deploy.status)) return deploy
+    await pause(50)
+  }
+}
+
+const ended = ['active', 'failed', 'superseded']
+
+async function expectOneActive(): Promise<void> {
+  const deploys = (await call(`GET /api/v1/sites/${siteId()}/deploys`)) as { status: string }[]
+  expect(deploys.filter((deploy) => deploy.status === 'active')).toHaveLength(1)
+}
+
+test('kill -9 of the worker during a build: the deploy goes live once', async () => {
+  const id = await sendArchive('sleep 2 && mkdir dist && echo worker > dist/index.html')
+  await reaches(id, ['building'])
+  await kill('worker')
+  expect((await reaches(id, ended)).status).toBe('active')
+  await expectOneActive()
+  expect(await visit()).toEqual({ status: 200, body: 'worker\n' })
+})
+
+test('kill -9 of the runner during a build: the build is done again, and nothing of the first is left', async () => {
+  const id = await sendArchive('sleep 2 && mkdir dist && echo runner > dist/index.html')
+  await reaches(id, ['building'])
+  await pause(500)
+  await kill('runner')
+  expect((await reaches(id, ended)).status).toBe('active')
+  await expectOneActive()
+  const left = (await readdir(stack.config.build.dir)).filter((name) => !['status.json', 'support'].includes(name))
+  expect(left).toEqual([])
+})
+
+test('kill -9 of the api right after a 200: every deploy that was answered is there and ends', async () => {
+  const page = (n: number) => ({ files: [{ path: 'index.html', content: `page ${n}` }] })
+  const accepted: string[] = []
+  for (const n of [1, 2, 3]) {
+    accepted.push((await call(`POST /api/v1/sites/${siteId()}/deploy-files`, page(n))).id)
+    await kill('api')
+  }
+  const statuses = []
+  for (const id of accepted) statuses.push((await reaches(id, ended)).status)
+  expect(statuses.filter((status) => status === 'active')).toHaveLength(1)
+  await expectOneActive()
+  expect((await visit()).body).toBe('page 3')
+})
+
+test('kill -9 of the edge and of Caddy: the sites are back within two seconds', async () => {
+  for (const name of ['edge', 'caddy']) {
+    await kill(name)
+    const startedAt = performance.now()
+    const answers = async () => (await visit().catch(() => undefined))?.status === 200
+    while (!(await answers())) await pause(20)
+    expect([name, performance.now() - startedAt < 2000]).toEqual([name, true])
+  }
+})
+
+test('kill -9 of Temporal: a deploy is accepted meanwhile and goes live', async () => {
+  const killed = kill('temporal')
+  const { id } = await call(`POST /api/v1/sites/${siteId()}/deploy-files`, {
+    files: [{ path: 'index.html', content: 'temporal' }],
+  })
+  await killed
+  expect((await reaches(id, ended)).status).toBe('active')
+  expect((await visit()).body).toBe('temporal')
+})
+
+test('kill -9 of PostgreSQL: sites are served meanwhile, and the api is back by itself', async () => {
+  const killed = kill('postgres')
+  for (let i = 0; i < 20; i++) expect((await visit()).status).toBe(200)
+  await killed
+  const { id } = await call(`POST /api/v1/sites/${siteId()}/deploy-files`, {
+    files: [{ path: 'index.html', content: 'postgres' }],
+  })
+  expect((await reaches(id, ended)).status).toBe('active')
+})

@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { request as httpRequest } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { homedir, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { execa } from 'execa'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { reachableFolder } from '../../infra/local/place.ts'
+import { freePort } from '../../infra/local/ports.ts'
+import { waitUntil } from '../../infra/local/wait.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+
+interface Started {
+  readonly npm: ChildProcess
+  readonly exited: Promise<unknown>
+  /** What stands behind a word at the beginning of a line. */
+  readonly line: (word: string) => string
+  readonly deployLine: string
+}
+
+let dir: string
+let ports: { http: number; https: number }
+let started: Started
+
+beforeAll(async () => {
+  // closed to others, as a home directory may be: what another user has to reach must lie elsewhere
+  dir = await mkdtemp(join(tmpdir(), 'plinth-start-'))
+  ports = { http: await freePort(), https: await freePort() }
+  started = await start()
+}, 600_000)
+afterAll(async () => {
+  await stop()
+  const dataDir = join(dir, 'data')
+  const place = await reachableFolder(dataDir)
+  for (const folder of [place, dir]) await rm(folder, { recursive: true, force: true })
+})
+
+/** `npm start`, in an empty or a used data directory, until it says that it is ready. */
+async function start(): Promise<Started> {
+  const npm = spawn('npm', ['start'], {
+    cwd: root,
+    env: {
+      ...process.env,
+      PLINTH_DATA_DIR: join(dir, 'data'),
+      PLINTH_HTTP_PORT: String(ports.http),
+      PLINTH_HTTPS_PORT: String(ports.https),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  npm.stdout.on('data', (chunk) => (output += chunk))
+  npm.stderr.on('data', (chunk) => (output += chunk))
+  const exited = once(npm, 'close')
+  const ended = exited.then(() => output)
+  await waitUntil('npm start', () => output.includes('--data-binary'), { timeoutMs: 590_000, ended })
+  const line = (word: string) => new RegExp(`^${word} (.*)$`, 'm').exec(output)?.[1] ?? `no line ${word} in ${output}`
+  return { npm, exited, line, deployLine: /^tar -C .*$/m.exec(output)?.[0] ?? '' }
+}
+
+async function stop(): Promise<void> {
+  started.npm.kill('SIGTERM')
+  await started.exited
+}
+
+/** `*.localhost` does not resolve in Node, so the address is given and the name goes into Host and SNI. */
+async function get(url: string): Promise<{ status: number | undefined; type: string | undefined; page: string }> {
+  const { hostname, protocol, port, pathname } = new URL(url)
+  const options = { host: '127.0.0.1', port, path: pathname, headers: { host: `${hostname}:${port}` } }
+  const outgoing =
+    protocol === 'https:'
+      ? httpsRequest({ ...options, servername: hostname, ca: await readFile(started.line('CA certificate')) })
+      : httpRequest(options)
+  outgoing.end()
+  const [response] = await once(outgoing, 'response')
+  return { status: response.statusCode, type: response.headers['content-type'], page: await text(response) }
+}
+
+/** Sends a folder with the printed line, and waits until its deploy has ended. */
+async function deploy(folder: string): Promise<{ status: string; error: string | null; build_mode: string }> {
+  const { stdout } = await execa('bash', ['-c', started.deployLine.replace('<folder>', folder)])
+  const { id } = JSON.parse(stdout) as { id: string }
+  const authorization = `Bearer ${started.line('Demo key')}`
+  for (;;) {
+    const response = await fetch(`${started.line('API')}/api/v1/deploys/${id}`, { headers: { authorization } })
+    const deploy = (await response.json()) as { status: string; error: string | null; build_mode: string }
+    if (!['queued', 'building', 'ready'].includes(deploy.status)) return deploy
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
+async function folderWith(files: Record<string, string>): Promise<string> {
+  const folder = await mkdtemp(join(dir, 'site-'))
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(join(folder, path, '..'), { recursive: true })
+    await writeFile(join(folder, path), content)
+  }
+  return folder
+}
+
+/** Every process whose command line names our data directory, or one below /var/lib that belongs to it. */
+async function processesOf(dataDir: string): Promise<string[]> {
+  const place = await reachableFolder(dataDir)
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const lines = await Promise.all(
+    pids.map((pid) =>
+      Promise.all([readFile(`/proc/${pid}/cmdline`, 'utf8'), readFile(`/proc/${pid}/environ`, 'utf8')]).then(
+        (parts) => parts.join('\0'),
+        () => '',
+      ),
+    ),
+  )
+  return lines.filter(
+    (line) => line.includes(`PLINTH_DATA_DIR=${dataDir}\0`) || line.includes(`${place}/`) || line.includes(`${dataDir}/`),
+  )
+}
+
+test('the demo site answers over http and https', async () => {
+  const site = started.line('Site')
+  expect(await get(site)).toMatchObject({
+    status: 200,
+    type: 'text/html; charset=utf-8',
+    page: expect.stringContaining('It stands'),
+  })
+  expect(await get(`https://plinth-demo.plinth.localhost:${ports.https}/style.css`)).toMatchObject({ status: 200 })
+})
+
+test('B04 D01: a plain folder sent with the printed line is live', async () => {
+  const folder = await folderWith({
+    'index.html': '<title>plain</title>',
+    'about.html': '<title>about</title>',
+    '.env': 'SECRET=1',
+  })
+  expect(await deploy(folder)).toMatchObject({ status: 'active', build_mode: 'static' })
+  const site = started.line('Site')
+  expect((await get(`${site}/`)).page).toContain('plain')
+  expect((await get(`${site}/about`)).page).toContain('about')
+  expect((await get(`https://plinth-demo.plinth.localhost:${ports.https}/about`)).page).toContain('about')
+  expect((await get(`${site}/.env`)).page).not.toContain('SECRET')
+})
+
+test('B06: a build that fails says why, and the live site stays', async () => {
+  const folder = await folderWith({
+    'package.json': JSON.stringify({ name: 'broken', private: true, scripts: { build: 'echo about to fail && exit 3' } }),
+  })
+  const failed = await deploy(folder)
+  expect(failed).toMatchObject({ status: 'failed', error: expect.stringContaining('about to fail') })
+  expect((await get(started.line('Site'))).page).toContain('plain')
+})
+
+test('B01 B03 B05: a Vite React project as its own generator makes it is built on Node 20 and served', async () => {
+  await execa('npm', ['create', 'vite@latest', 'app', '--yes', '--', '--template', 'react-ts', '--no-interactive'], {
+    cwd: dir,
+    env: { HOME: homedir() },
+    stdin: 'ignore',
+  })
+  const app = join(dir, 'app')
+  await execa('npm', ['install', '--package-lock-only'], { cwd: app })
+  await writeFile(join(app, 'public', 'marker.txt'), 'from vite')
+  expect(await deploy(app)).toMatchObject({ status: 'active', error: null, build_mode: 'build' })
+  const site = started.line('Site')
+  const { page } = await get(`${site}/`)
+  const script = /src="(\/assets\/[^"]+\.js)"/.exec(page)?.[1]
+  expect(await get(site + script)).toMatchObject({ status: 200, type: expect.stringContaining('javascript') })
+  expect((await get(`https://plinth-demo.plinth.localhost:${ports.https}/marker.txt`)).page).toBe('from vite')
+}, 300_000)
+
+test('SIGTERM to npm leaves no process, and the next start finds everything', async () => {
+  const before = { key: started.line('Demo key'), site: started.line('Site') }
+  expect(await processesOf(join(dir, 'data'))).not.toEqual([])
+  await stop()
+  expect(await processesOf(join(dir, 'data'))).toEqual([])
+  started = await start()
+  expect({ key: started.line('Demo key'), site: started.line('Site') }).toEqual(before)
+  expect((await get(`${before.site}/marker.txt`)).page).toBe('from vite')
+}, 120_000)
