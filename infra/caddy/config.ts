@@ -56,13 +56,13 @@ export function caddyConfig(config: Config): CaddyConfig {
         servers: {
           http: {
             ...server,
-            listen: http.listen.map((address) => `${address}:${http.port}`),
+            listen: http.listen.map((address) => `${withBrackets(address)}:${http.port}`),
             protocols: ['h1'],
             routes: base.protocol === 'https:' ? [...redirectRoutes(config, base), ...answers] : answers,
           },
           https: {
             ...server,
-            listen: http.listen.map((address) => `${address}:${http.httpsPort}`),
+            listen: http.listen.map((address) => `${withBrackets(address)}:${http.httpsPort}`),
             protocols: ['h1', 'h2', 'h3'],
             tls_connection_policies: [{}],
             routes: answers,
@@ -91,6 +91,7 @@ export function certificateNames(config: Config): string[] {
 const apiHosts = ({ urls }: Config) => [
   ...new Set([new URL(urls.base).hostname, new URL(urls.mcp).hostname, 'localhost', '127.0.0.1', '::1'].map(withoutBrackets)),
 ]
+const withBrackets = (address: string) => (address.includes(':') && !address.startsWith('[') ? `[${address}]` : address)
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
 /** Who answers, in this order: the api by host, the api below /__svc/ on every host, the edge. */

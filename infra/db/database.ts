@@ -60,7 +60,8 @@ async function readMigrations(): Promise<Record<string, Migration>> {
 }
 
 const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03', '53300'])
-const awayMessages = /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
+const awayMessages =
+  /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
 
 /** Whether a query failed because PostgreSQL is stopped, restarting, full or silent, so that the same query may succeed later. */
 export function isDatabaseAway(error: unknown): boolean {

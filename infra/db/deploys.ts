@@ -1,4 +1,4 @@
-import { type Selectable, sql } from 'kysely'
+import { type Selectable, sql, type Updateable } from 'kysely'
 import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
 import { deployActions } from '../../core/deploy.ts'
 import type { PlanName } from '../../core/plans.ts'
@@ -141,27 +141,26 @@ export interface BuildOutcome {
 
 /** `building` → `ready`. Undefined when this run no longer owns a building deploy. Copies know their outcome already. */
 export function readyDeploy(tx: Tx, run: DeployRun, outcome: BuildOutcome | null, now: Date): Promise<DeployRow | undefined> {
-  return tx
-    .updateTable('deploys')
-    .set({ status: 'ready', finished_at: now, source_sha256: null, ...outcome })
-    .where('id', '=', run.deploy_id)
-    .where('attempt', '=', run.attempt)
-    .where('run_id', '=', run.run_id)
-    .where('status', '=', 'building')
-    .returningAll()
-    .executeTakeFirst()
+  return endBuild(tx, run, { ...outcome, status: 'ready' }, now)
 }
+
+type FailureFacts = Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'log_sha256' | 'build_seconds'>>
 
 /** `building` → `failed`. Undefined when this run no longer owns a building deploy. */
 export function failDeploy(
   tx: Tx,
   run: DeployRun,
-  failure: { error: string } & Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'log_sha256' | 'build_seconds'>>,
+  failure: FailureFacts & { readonly error: string },
   now: Date,
 ): Promise<DeployRow | undefined> {
+  return endBuild(tx, run, { ...failure, status: 'failed' }, now)
+}
+
+/** The source is not needed again, whatever came of it. */
+function endBuild(tx: Tx, run: DeployRun, change: Updateable<DB['deploys']>, now: Date): Promise<DeployRow | undefined> {
   return tx
     .updateTable('deploys')
-    .set({ status: 'failed', finished_at: now, source_sha256: null, ...failure })
+    .set({ ...change, finished_at: now, source_sha256: null })
     .where('id', '=', run.deploy_id)
     .where('attempt', '=', run.attempt)
     .where('run_id', '=', run.run_id)

@@ -1,6 +1,7 @@
 import { ConfigError, loadConfig } from '../config.ts'
 import { readyLines } from './ready.ts'
 import { startStack } from './stack.ts'
+import { settingWarnings } from './warnings.ts'
 
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
@@ -20,8 +21,7 @@ async function main(): Promise<void> {
   const startedAt = performance.now()
   try {
     const config = loadConfig()
-    if (config.build.sandbox === 'unsafe')
-      print('PLINTH_BUILD_SANDBOX=unsafe: BUILDS RUN WITHOUT ISOLATION. Deploy only what you trust.')
+    for (const line of settingWarnings(config)) print(line)
     await using stack = await startStack(config, { report: print, signal: stop.signal })
     print(`started in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
     for (const line of readyLines(stack)) print(line)

@@ -6,7 +6,7 @@ import { type Config, ConfigError } from '../config.ts'
  * Whether nobody listens on a TCP port. An empty `host` is every address.
  * @throws Error with a code when this user may not use the port
  */
-export async function isPortFree(port: number, host: string): Promise<boolean> {
+async function isPortFree(port: number, host: string): Promise<boolean> {
   const server = createServer()
   try {
     server.listen({ port, exclusive: true, ...(host === '' ? {} : { host }) })

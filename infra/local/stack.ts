@@ -21,6 +21,7 @@ import { openSocketDir } from './socket-dir.ts'
 import { type Start, supervise } from './supervisor.ts'
 import { startTemporal } from './temporal.ts'
 import { findTool } from './tools.ts'
+import { isolationLine } from './warnings.ts'
 
 export interface StackOptions {
   /** Called with one line for people. */
@@ -134,6 +135,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
     main('runner', withBuild),
   ])
   const config = await withBuild
+  report(await isolationLine(config.build.dir))
   const demo =
     settings.database.url === undefined
       ? await timed('demo site', report, () => openDemo(apiOnSocket(config.sockets.api), token.value, config.dataDir))

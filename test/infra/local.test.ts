@@ -9,6 +9,7 @@ import { ConfigError, loadConfig } from '../../infra/config.ts'
 import { lastLines, startChild, trimLogs } from '../../infra/local/child.ts'
 import { claimDataDir } from '../../infra/local/data-dir.ts'
 import { childEnvironment, type Role } from '../../infra/local/environment.ts'
+import { claimReachableFolder, reachableFolder } from '../../infra/local/place.ts'
 import { choosePorts, freePort } from '../../infra/local/ports.ts'
 import { processIdentity } from '../../infra/local/process-identity.ts'
 import { readyLines } from '../../infra/local/ready.ts'
@@ -16,6 +17,7 @@ import { openProcessRecords } from '../../infra/local/records.ts'
 import { supervise } from '../../infra/local/supervisor.ts'
 import { findTool, isAtLeast } from '../../infra/local/tools.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { settingWarnings } from '../../infra/local/warnings.ts'
 
 let dir: string
 beforeEach(async () => {
@@ -319,6 +321,51 @@ describe('tools', () => {
     ['2.11.0', '2.11.1', false],
     ['0.11.0', '0.5.0', true],
   ])('%s is at least %s: %s', (version, minimum, expected) => expect(isAtLeast(version, minimum)).toBe(expected))
+})
+
+describe('warnings', () => {
+  test.each([
+    ['https://api.example.com', 'sites.example.com', /share the domain example\.com/],
+    ['https://api.example.co.uk', 'example.co.uk.test', undefined],
+    ['https://api.example.co.uk', 'other.co.uk', undefined],
+    ['http://api.example.com', 'sites.example.com', undefined],
+    ['http://localhost:8080', 'plinth.localhost', undefined],
+  ])('%s with sites below %s', (base, domain, warning) => {
+    const config = loadConfig({ PLINTH_DATA_DIR: dir, PLINTH_BASE_URL: base, PLINTH_PLATFORM_DOMAIN: domain })
+    const lines = settingWarnings(config).join()
+    if (warning) expect(lines).toMatch(warning)
+    else expect(lines).toBe('')
+  })
+
+  test('builds without isolation are said loudly', () => {
+    const config = loadConfig({ PLINTH_DATA_DIR: dir, PLINTH_BUILD_SANDBOX: 'unsafe' })
+    expect(settingWarnings(config).join()).toContain('WITHOUT ISOLATION')
+  })
+})
+
+describe.skipIf(process.getuid?.() !== 0)('what another user must reach', () => {
+  test('lies in the data directory when other users can pass through to it, else below /var/lib', async () => {
+    await chmod(dir, 0o711)
+    expect(await reachableFolder(join(dir, 'data'))).toBe(join(dir, 'data'))
+    await chmod(dir, 0o700)
+    const place = await reachableFolder(join(dir, 'data'))
+    expect(place).toMatch(/^\/var\/lib\/plinth\/[0-9a-f]{12}$/)
+    await rm(place, { recursive: true })
+  })
+
+  test('of a deleted data directory is moved aside, so that a new one begins empty', async () => {
+    const dataDir = join(dir, 'data')
+    const place = await claimReachableFolder(dataDir, 'first', () => undefined)
+    await writeFile(join(place, 'of-the-first'), '')
+    expect(await claimReachableFolder(dataDir, 'first', () => undefined)).toBe(place)
+    expect(await readdir(place)).toContain('of-the-first')
+    const lines: string[] = []
+    await claimReachableFolder(dataDir, 'second', (line) => lines.push(line))
+    expect(await readdir(place)).toEqual(['data-dir.json'])
+    expect(await readdir(`${place}.first`)).toContain('of-the-first')
+    expect(lines.join()).toContain(`${place}.first`)
+    for (const folder of [place, `${place}.first`]) await rm(folder, { recursive: true })
+  })
 })
 
 describe('what a start prints at its end', () => {
