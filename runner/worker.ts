@@ -10,6 +10,8 @@ export function startBuildWorker(temporal: TemporalAddress, deps: BuildDeps, shu
     activities: { ...createBuildActivities(deps) },
     maxConcurrentActivityTaskExecutions: deps.config.build.slots,
     shutdownGraceTime: shutdownGraceMs,
+    // a cancellation arrives with the answer to a heartbeat, of which the default lets one through in 8 s
+    maxHeartbeatThrottleInterval: '2s',
   }
   return startWorker(temporal, options, deps.log)
 }

@@ -1,4 +1,4 @@
-import { Runtime } from '@temporalio/worker'
+import { makeTelemetryFilterString, Runtime } from '@temporalio/worker'
 import type { Logger } from '../log.ts'
 
 /** Routes the SDK's own log lines through ours and leaves signals to the mains; once per process, before the first worker. */
@@ -7,6 +7,8 @@ export function installRuntime(log: Logger): void {
   const write = (level: keyof typeof levels, message: string, meta?: object) => log[levels[level]]({ ...meta }, message)
   Runtime.install({
     shutdownSignals: [],
+    // without forwarding the native part writes lines of its own form
+    telemetryOptions: { logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'WARN', other: 'ERROR' }) } },
     logger: {
       log: write,
       trace: (message, meta) => write('TRACE', message, meta),

@@ -1,8 +1,19 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 import { makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
+
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
+}
 
 const MB = 1024 * 1024
 let w: World
@@ -66,6 +77,19 @@ test('B04 B06: files without a package.json and without an index.html fail with 
   const site = await makeSite(w, owner)
   const deploy = await w.ended((await send(owner, site.id, { 'a.txt': 'x' })).id, owner.key)
   expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('index.html') })
+})
+
+test('a build that the operator cancels in Temporal ends failed within seconds, and its processes are gone', async () => {
+  const site = await makeSite(w, owner)
+  const { id } = await send(owner, site.id, built('sleep 31.4159'))
+  const sleeping = () => readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && commandOf(pid).includes('31.4159'))
+  while (sleeping().length === 0) await pause(50)
+  const connection = await Connection.connect({ address: w.temporal.address })
+  await new Client({ connection }).workflow.getHandle(`deploy:${id}:1`).cancel()
+  await connection.close()
+  const deploy = await w.ended(id, owner.key)
+  expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('cancelled') })
+  while (sleeping().length > 0) await pause(50)
 })
 
 test('D03: an archive that is built without publishing ends ready', async () => {

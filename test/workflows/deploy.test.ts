@@ -6,6 +6,7 @@ import { Client, Connection } from '@temporalio/client'
 import { bundleWorkflowCode, Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { maxManifestEntries } from '../../core/limits.ts'
+import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
@@ -47,6 +48,7 @@ async function deployArchive(siteId: string, bytes: Uint8Array, query = ''): Pro
 const kinds: [string, string, (siteId: string) => Promise<any>][] = [
   ['files', 'active', (siteId) => deployFiles(w, owner, siteId, [page('x')])],
   ['files-not-published', 'ready', (siteId) => deployFiles(w, owner, siteId, [page('x')], false)],
+  ['archive', 'active', (siteId) => deployArchive(siteId, tarGz([{ name: 'index.html', data: 'x' }]))],
   ['archive-failed', 'failed', (siteId) => deployArchive(siteId, gzipSync('no tar inside'))],
 ]
 

@@ -1,6 +1,8 @@
 import { defineSearchAttributeKey } from '@temporalio/common'
 import {
   ActivityFailure,
+  CancellationScope,
+  isCancellation,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -19,11 +21,17 @@ import {
   queues,
 } from '../contract.ts'
 
-// steps of a few milliseconds in PostgreSQL, repeated until it answers
-const { claimDeploy, finishBuild, failBuild, publishDeploy } = proxyLocalActivities<DeployActivities>({
-  startToCloseTimeout: '15s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '20s' },
-})
+/** A step of a few milliseconds in PostgreSQL, repeated until it answers. */
+const step = (summary: string) =>
+  proxyLocalActivities<DeployActivities>({
+    summary,
+    startToCloseTimeout: '15s',
+    retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '20s' },
+  })
+const { claimDeploy } = step('queued → building, if no other run owns it')
+const { finishBuild } = step('building → ready or failed, within the storage quota')
+const { failBuild } = step('building → failed: the platform is at fault')
+const { publishDeploy } = step('ready → active, unless a later deploy is live')
 
 const buildQueue = proxyActivities<BuildActivities>({
   taskQueue: queues.build,
@@ -46,7 +54,7 @@ export async function deploy(input: DeployInput): Promise<DeployOutcome> {
     show('building', [...steps, work.build ? '⏳ building' : '⏳ publishing stored files'])
     const result = work.build && (await build(work, work.build))
     if (result?.outcome === 'platform_failure') {
-      await failBuild(run, result.error)
+      await CancellationScope.nonCancellable(() => failBuild(run, result.error))
       return finish('failed', [...steps, `❌ ${result.error}`])
     }
     const finished = await finishBuild(run, result)
@@ -67,6 +75,7 @@ async function build(work: ClaimedWork, input: BuildInput): Promise<BuildResult 
   try {
     return await buildQueue.buildSource.executeWithOptions({ summary: `build ${work.site_name}, deploy ${work.seq}` }, [input])
   } catch (error) {
+    if (isCancellation(error)) return { outcome: 'platform_failure', error: 'the operator cancelled the build; deploy again' }
     if (!(error instanceof ActivityFailure)) throw error
     return {
       outcome: 'platform_failure',
