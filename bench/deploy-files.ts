@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -18,6 +18,8 @@ const runs = 50
 const warmUps = 5
 
 const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
+// the user of PostgreSQL has to pass through
+await chmod(dir, 0o711)
 try {
   const settings = {
     PLINTH_DATA_DIR: dir,

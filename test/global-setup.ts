@@ -38,8 +38,10 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   await migrate(template.db)
   const { cacheDir } = loadConfig()
   const report = (line: string) => process.stdout.write(`${line}\n`)
-  const [temporal, buildTools, bundle] = await Promise.all([
+  const [temporal, , buildTools, bundle] = await Promise.all([
     findTool('temporal', { cacheDir, report }),
+    // for those tests that start it: building it takes minutes when the cache is empty
+    findTool('caddy', { cacheDir, report }),
     prepareBuildTools(cacheDir, dir, report),
     bundleWorkflows(),
   ])

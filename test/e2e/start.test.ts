@@ -118,7 +118,7 @@ async function processesOf(dataDir: string): Promise<string[]> {
   )
 }
 
-test('the demo site answers over http and https', async () => {
+test('N09 S07: the demo site answers over http and https', async () => {
   const site = started.line('Site')
   expect(await get(site)).toMatchObject({
     status: 200,

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { Client, Connection } from '@temporalio/client'
-import { bundleWorkflowCode, Worker } from '@temporalio/worker'
+import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { maxManifestEntries } from '../../core/limits.ts'
 import { tarGz } from '../infra/archives.ts'
@@ -78,7 +78,10 @@ describe('the recorded histories', () => {
   })
 
   test.each(files)('%s does not replay with a workflow whose steps are swapped', async (file) => {
-    const mutant = await bundleWorkflowCode({ workflowsPath: join(import.meta.dirname, 'mutant.ts') })
+    const mutant = await bundleWorkflowCode({
+      workflowsPath: join(import.meta.dirname, 'mutant.ts'),
+      logger: new DefaultLogger('WARN'),
+    })
     await expect(replay(read(file), mutant)).rejects.toThrow()
   })
 })
