@@ -51,6 +51,13 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     deps.log.debug({ method: koa.method, path: koa.path, status: koa.status, ms }, 'request answered')
   }
 
+  async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
+    // answers are about one caller and one moment
+    koa.set('cache-control', 'no-store')
+    koa.set('x-content-type-options', 'nosniff')
+    await next()
+  }
+
   async function answerErrors(koa: KoaContext, next: Next): Promise<void> {
     try {
       await next()
@@ -98,6 +105,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   // Koa's own listener prints broken connections to stderr
   app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'connection broken'))
   app.use(logRequest)
+  app.use(setHeaders)
   app.use(answerErrors)
   app.use(serveHealth)
   app.use(serveDocuments)
@@ -111,6 +119,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
 function answerText(koa: KoaContext, type: string, text: string): void {
   koa.type = type
   koa.body = text
+  koa.set('cache-control', 'no-cache')
   if (type === 'text/html') koa.set('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
 }
 

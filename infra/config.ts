@@ -98,8 +98,6 @@ export type Config = ReturnType<typeof loadConfig>
  */
 export function loadConfig(env: Environment = process.env) {
   const own = Object.fromEntries(Object.entries(env).filter(([name, value]) => name.startsWith('PLINTH_') && value !== ''))
-  const unknown = Object.keys(own).find((name) => !(name in settings.shape))
-  if (unknown) throw new ConfigError(`${unknown} is not a setting of Plinth; the README lists them all`)
   const parsed = settings.safeParse(own)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
@@ -123,6 +121,8 @@ export function loadConfig(env: Environment = process.env) {
   const socketDir = join(tmpdir(), `plinth-${process.getuid?.() ?? 0}-${dataDirHash(dataDir)}`)
   return {
     dataDir,
+    /** Variables that look like settings and are none: a slip of the pen, or of another version. They are ignored. */
+    unknownSettings: Object.keys(own).filter((name) => !(name in settings.shape)),
     /** Tools that the launcher fetched or built, shared by all data directories of this user. */
     cacheDir: resolve(s.PLINTH_CACHE_DIR ?? join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'plinth')),
     /** What the processes get of the launcher's own environment. */

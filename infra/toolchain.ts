@@ -89,3 +89,6 @@ async function fetchPackage(
   await extract({ file: archive, cwd: into, strip: 1, preserveOwner: false })
   await rm(archive)
 }
+
+/** Where the starts on one machine share the toolchain. */
+export const cachedToolchain = (cacheDir: string) => join(cacheDir, `node-20-${process.platform}-${process.arch}`)

@@ -7,7 +7,7 @@ import { loadConfig } from '../infra/config.ts'
 import { migrate, openDatabase } from '../infra/db/database.ts'
 import { startPostgres } from '../infra/local/postgres.ts'
 import { findTool } from '../infra/local/tools.ts'
-import { installNodeToolchain } from '../infra/toolchain.ts'
+import { cachedToolchain, installNodeToolchain } from '../infra/toolchain.ts'
 import { bundleWorkflows } from '../workflows/worker.ts'
 
 declare module 'vitest' {
@@ -56,7 +56,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function prepareBuildTools(cacheDir: string, dir: string, report: (line: string) => void) {
-  const cached = join(cacheDir, 'toolchains', 'node-20')
+  const cached = cachedToolchain(cacheDir)
   const [found] = await Promise.all([
     findTool('bwrap', { cacheDir, report }),
     installNodeToolchain(cached, { npm: ['npm'], report }),

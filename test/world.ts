@@ -1,14 +1,17 @@
+import { once } from 'node:events'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 import { createApp } from '../api/app.ts'
 import { createTurns } from '../api/turns.ts'
 import { maxWaitingDeployFiles } from '../core/limits.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
+import { openEdge } from '../edge/edge.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
@@ -46,6 +49,12 @@ export interface TestProject {
   readonly key: string
 }
 
+export interface Visit {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
 /** The whole stack in this process, on a database and a Temporal server of its own. */
 export interface World extends AsyncDisposable {
   readonly config: Config
@@ -60,13 +69,15 @@ export interface World extends AsyncDisposable {
   /** Starts it again, with or without what it knew. */
   startTemporal(options: { forget: boolean }): Promise<void>
   /** `call('POST /api/v1/sites', { key, json })` */
-  call(request: string, options?: CallOptions): Promise<Answer>
+  call(endpoint: string, options?: CallOptions): Promise<Answer>
   /** `tools/call`; answers the result, or throws with the HTTP status. */
   tool(
     name: string,
     args: object,
     key: string,
   ): Promise<{ isError?: boolean; structuredContent: any; content: { text: string }[] }>
+  /** What a visitor of the site gets from the edge. */
+  visit(subdomain: string, path?: string, headers?: Record<string, string>): Promise<Visit>
   project(plan?: PlanName): Promise<TestProject>
   key(project: TestProject, scope: Scope): Promise<string>
   /** Polls until the deploy has ended. */
@@ -81,6 +92,8 @@ export interface WorldOptions {
   readonly worker?: boolean
   /** True: archives are built, in the real sandbox. */
   readonly runner?: boolean
+  /** True: sites are served. */
+  readonly edge?: boolean
 }
 
 export async function world(options: WorldOptions = {}): Promise<World> {
@@ -119,6 +132,19 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
     stack.use(startBuildWorker(temporal, { cas, config, log, sandbox, slots }, 0))
   }
+  const { platformDomain } = config.urls
+  const edge = options.edge
+    ? stack.use(
+        await openEdge({
+          platformDomain,
+          databaseUrl: database.url,
+          cas,
+          snapshotDir: join(dir, 'edge'),
+          listen: { port: 0 },
+          log,
+        }),
+      )
+    : undefined
   const app = createApp({
     config,
     db,
@@ -139,8 +165,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   })
   const base = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
 
-  async function call(request: string, { key, json, bytes, type, headers }: CallOptions = {}): Promise<Answer> {
-    const [method = '', path = ''] = request.split(' ')
+  async function call(endpoint: string, { key, json, bytes, type, headers }: CallOptions = {}): Promise<Answer> {
+    const [method = '', path = ''] = endpoint.split(' ')
     const contentType = type ?? (json === undefined ? undefined : 'application/json')
     const response = await fetch(base + path, {
       method,
@@ -152,14 +178,14 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
       ...(bytes === undefined ? {} : { body: new Blob([bytes]) }),
     })
-    const text = await response.text()
+    const body = await response.text()
     const isJson = response.headers.get('content-type')?.startsWith('application/json')
-    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(body) : body }
   }
 
-  async function expectOk(request: string, callOptions: CallOptions): Promise<any> {
-    const { status, body } = await call(request, callOptions)
-    if (status !== 200) throw new Error(`${request}: ${status} ${JSON.stringify(body)}`)
+  async function expectOk(endpoint: string, callOptions: CallOptions): Promise<any> {
+    const { status, body } = await call(endpoint, callOptions)
+    if (status !== 200) throw new Error(`${endpoint}: ${status} ${JSON.stringify(body)}`)
     return body
   }
 
@@ -179,6 +205,12 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     async startTemporal({ forget }) {
       if (forget) for (const suffix of ['', '-wal', '-shm']) await rm(dbFile + suffix, { force: true })
       server = await startTemporal({ ...temporalOptions, port: Number(server.address.split(':')[1]) })
+    },
+    async visit(subdomain, path = '/', headers = {}) {
+      const host = `${subdomain}.${platformDomain}`
+      const outgoing = request({ host: '127.0.0.1', port: edge?.port, path, headers: { host, ...headers } }).end()
+      const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+      return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) }
     },
     async tool(name, args, key) {
       const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } }

@@ -2,7 +2,7 @@ import { chmod, copyFile, cp, mkdir, readFile, rename, rm } from 'node:fs/promis
 import { dirname, join, relative } from 'node:path'
 import { execa } from 'execa'
 import type { Config } from '../config.ts'
-import { installNodeToolchain } from '../toolchain.ts'
+import { cachedToolchain, installNodeToolchain } from '../toolchain.ts'
 import { isSearchableByAll } from './service-user.ts'
 import { type FindToolOptions, findTool } from './tools.ts'
 
@@ -61,7 +61,7 @@ async function prepareBubblewrap(config: Config, place: string, options: FindToo
 
 /** Installs into the cache once, and copies it to where the build users can reach it when they cannot reach the cache. */
 async function prepareToolchain(config: Config, wanted: string, { cacheDir, report }: FindToolOptions): Promise<string> {
-  const cached = join(cacheDir, `node-20-${process.platform}-${process.arch}`)
+  const cached = cachedToolchain(cacheDir)
   await installNodeToolchain(cached, { npm: config.npm, report })
   if (process.getuid?.() !== 0 || (await isSearchableByAll(cached))) return cached
   const versions = (dir: string) => readFile(join(dir, 'versions'), 'utf8').catch(() => '')

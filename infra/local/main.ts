@@ -21,6 +21,7 @@ async function main(): Promise<void> {
   const startedAt = performance.now()
   try {
     const config = loadConfig()
+    for (const name of config.unknownSettings) print(`${name} is not a setting of this version and is ignored`)
     for (const line of settingWarnings(config)) print(line)
     await using stack = await startStack(config, { report: print, signal: stop.signal })
     print(`started in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)

@@ -68,6 +68,19 @@ test('D07: a file can be referenced by its hash, but only if the project has it'
   ])
 })
 
+test('D10 O05: a blob of 50 MB can be referenced, a larger one not', async () => {
+  const project = await w.project('enterprise')
+  const { id } = await makeSite(w, project)
+  const blob = (sha256: string, size: number) => ({ project_id: project.id, sha256, size, deploys: 1 })
+  const [fits, exceeds] = ['a'.repeat(64), 'b'.repeat(64)]
+  await w.db
+    .insertInto('blobs')
+    .values([blob(fits, 50 * MB), blob(exceeds, 50 * MB + 1)])
+    .execute()
+  expect((await send({ files: [page('x'), { path: 'a', sha256: fits }] }, project, id)).status).toBe(200)
+  expect((await send({ files: [page('x'), { path: 'a', sha256: exceeds }] }, project, id)).status).toBe(400)
+})
+
 test('D09: the list is the full set, so a file that is left out is gone', async () => {
   await deployFiles(w, owner, site.id, [page('one'), { path: 'two.html', content: 'two' }])
   await deployFiles(w, owner, site.id, [page('one')])
@@ -281,6 +294,16 @@ describe('history', () => {
     expect((await get(`deploys/${one.id}`)).body).toMatchObject({ status: 'superseded', artifacts_purged: true })
     expect((await activate(one.id)).status).toBe(409)
     expect((await get(`sites/${id}/deploys`)).body.map((deploy: { id: string }) => deploy.id)).toEqual([two.id, one.id])
+  })
+
+  test('X08: while the storage does not answer nothing is deleted, and the answer is 503', async () => {
+    const { id } = await makeSite(w, owner)
+    const one = await deployFiles(w, owner, id, [page('one')])
+    await deployFiles(w, owner, id, [page('two')])
+    const away = { manifest_sha256: 'c'.repeat(64) }
+    await w.db.updateTable('deploys').set(away).where('id', '=', one.id).execute()
+    expect((await w.call(`DELETE /api/v1/deploys/${one.id}`, { key: owner.key })).status).toBe(503)
+    expect((await get(`deploys/${one.id}`)).body.artifacts_purged).toBe(false)
   })
 
   test('E6: the list of deploys is paged by limit and before', async () => {

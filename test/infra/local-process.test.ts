@@ -86,6 +86,14 @@ test('a taken public port ends the start with a message', async () => {
   server.close()
 })
 
+test('a variable that is no setting is named, and ignored', async () => {
+  const folder = await mkdtemp(join(dir, 'unknown-'))
+  await writeFile(join(folder, 'thesis.txt'), 'mine')
+  const launcher = launch({ PLINTH_DATA_DIR: folder, PLINTH_HTTPPORT: '80' })
+  expect(await launcher.exited).toBe(1)
+  expect(launcher.output()).toMatch(/^PLINTH_HTTPPORT is not a setting of this version and is ignored\n/)
+})
+
 test('a folder with other content ends the start with a message', async () => {
   const folder = await mkdtemp(join(dir, 'foreign-'))
   await writeFile(join(folder, 'thesis.txt'), 'mine')
@@ -95,9 +103,9 @@ test('a folder with other content ends the start with a message', async () => {
 })
 
 test('a wrong setting ends the start with its name', async () => {
-  const launcher = launch({ PLINTH_HTTPPORT: '80' })
+  const launcher = launch({ PLINTH_BUILD_TIMEOUT: 'ten' })
   expect(await launcher.exited).toBe(1)
-  expect(launcher.output()).toBe('PLINTH_HTTPPORT is not a setting of Plinth; the README lists them all\n')
+  expect(launcher.output()).toBe('PLINTH_BUILD_TIMEOUT must be a duration such as 500ms, 10s, 5m, 24h or 7d\n')
 })
 
 test('a start that is stopped while it starts leaves nothing', async () => {
