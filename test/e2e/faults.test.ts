@@ -128,9 +128,7 @@ test('kill -9 of the api right after a 200: every deploy that was answered is th
     accepted.push((await call(`POST /api/v1/sites/${siteId()}/deploy-files`, page(n))).id)
     await kill('api')
   }
-  const statuses = []
-  for (const id of accepted) statuses.push((await reaches(id, ended)).status)
-  expect(statuses.filter((status) => status === 'active')).toHaveLength(1)
+  for (const id of accepted) await reaches(id, ended)
   await expectOneActive()
   expect((await visit()).body).toBe('page 3')
 })
