@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Operation } from '../../api/operation.ts'
+import { operations } from '../../api/operations/index.ts'
+import { restShape } from '../../api/rest.ts'
+import { covers } from '../../core/scopes.ts'
+import { tarGz } from '../infra/archives.ts'
+import { deployFiles, makeSite, page, randomName } from '../make.ts'
+import { operatorToken, type TestProject, type World, world } from '../world.ts'
+
+// Every operation, on both faces, with every kind of key: exact answers, and no trace of what was denied.
+
+let w: World
+let owner: TestProject
+let stranger: TestProject
+let keys: Record<string, string>
+beforeAll(async () => {
+  w = await world({ worker: true })
+  owner = await w.project('enterprise')
+  stranger = await w.project('enterprise')
+  keys = {
+    malformed: 'not-a-key',
+    unknown: `svc_AAAAAAAA_${'a'.repeat(43)}`,
+    revoked: await revokedKey(),
+    readonly: await w.key(owner, 'readonly'),
+    editor: await w.key(owner, 'editor'),
+    full: owner.key,
+    'other project': stranger.key,
+  }
+})
+afterAll(() => w?.[Symbol.asyncDispose]())
+
+async function revokedKey(): Promise<string> {
+  const key = await w.key(owner, 'full')
+  await w.call(`DELETE /operator/v1/projects/${owner.id}/keys/${key.slice(4, 12)}`, { key: operatorToken })
+  return key
+}
+
+type Input = Record<string, unknown>
+
+const ofSite = async (): Promise<Input> => ({ site_id: (await makeSite(w, owner)).id })
+const deployed = async (activate = true): Promise<Input> => {
+  const site = await makeSite(w, owner)
+  return { deploy_id: (await deployFiles(w, owner, site.id, [page('x')], activate)).id }
+}
+
+/** An input with which the owner's full key succeeds, about something made for it. Every operation has one. */
+const inputs: Record<string, () => Promise<Input>> = {
+  whoami: async () => ({}),
+  list_sites: async () => ({}),
+  create_site: async () => ({ name: 'x', subdomain: randomName() }),
+  get_site: ofSite,
+  update_site: async () => ({ ...(await ofSite()), name: 'renamed' }),
+  set_site_enabled: async () => ({ ...(await ofSite()), enabled: false }),
+  list_deploys: ofSite,
+  deploy_site: ofSite,
+  deploy_files: async () => ({ ...(await ofSite()), files: [page('x')] }),
+  get_manifest: ofSite,
+  get_deploy_status: () => deployed(),
+  activate_deploy: () => deployed(false),
+  delete_deploy: () => deployed(false),
+}
+
+const nowhere = '00000000-0000-7000-8000-000000000000'
+const missing = (input: Input): Input =>
+  Object.fromEntries(Object.entries(input).map(([name, value]) => [name, name.endsWith('_id') ? nowhere : value]))
+const namesSomething = (input: Input) => Object.keys(input).some((name) => name.endsWith('_id'))
+
+const archive = () => tarGz([{ name: 'index.html', data: 'x' }])
+
+interface Reply {
+  readonly status: number
+  readonly text: string
+}
+
+async function overRest(op: Operation, input: Input, key: string | undefined): Promise<Reply> {
+  const shape = restShape(op)
+  if (!shape) throw new Error(`${op.id} has no route`)
+  const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => String(input[name]))
+  const json = shape.bodyNames.length > 0 ? { json: Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])) } : {}
+  const raw = op.raw ? { bytes: archive(), type: 'application/gzip' } : {}
+  const { status, body } = await w.call(`${shape.method} ${path}`, { key, ...json, ...raw })
+  return { status, text: JSON.stringify(body) }
+}
+
+async function overTools(op: Operation, input: Input, key: string | undefined): Promise<Reply> {
+  const raw = op.raw ? { [`${op.raw.name}_base64`]: archive().toString('base64') } : {}
+  const params = { name: op.id, arguments: { ...input, ...raw } }
+  const { status, body } = await w.call('POST /mcp', { key, json: { jsonrpc: '2.0', id: 1, method: 'tools/call', params } })
+  if (status !== 200) return { status, text: JSON.stringify(body) }
+  const { isError, structuredContent, content } = body.result
+  return { status: isError ? structuredContent.status : 200, text: content[0].text }
+}
+
+const faces = [
+  ['REST', overRest, operations.filter((op) => op.rest)],
+  ['tools', overTools, operations.filter((op) => op.tool)],
+] as const
+
+/** Waits until the workflows of the calls before have nothing left to do; archives wait for a runner, which is not here. */
+async function quiet(): Promise<void> {
+  for (;;) {
+    const starts = await w.db.selectFrom('workflow_starts').select('workflow_id').execute()
+    const moving = await w.db
+      .selectFrom('deploys')
+      .select('id')
+      .where((eb) => eb.or([eb('status', '=', 'queued'), eb('status', '=', 'building'), eb('status', '=', 'ready')]))
+      .where((eb) => eb.not(eb.and([eb('status', '=', 'building'), eb('source_kind', '=', 'archive')])))
+      .where((eb) => eb.not(eb.and([eb('status', '=', 'ready'), eb('activate', '=', false)])))
+      .execute()
+    if (starts.length + moving.length === 0) return
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+/** Everything that a denied call might have changed. When a key was used last is no secret and no effect. */
+async function fingerprint(): Promise<string> {
+  await quiet()
+  const tables = ['projects', 'sites', 'deploys', 'blobs', 'build_minutes', 'workflow_starts'] as const
+  const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))
+  const sorted = rows.map((table) => table.map((row) => JSON.stringify(row)).sort())
+  return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
+}
+
+test('every operation is in the matrix', () => {
+  expect(Object.keys(inputs)).toEqual(operations.map((op) => op.id))
+})
+
+describe.each(faces)('A01 A02 A03 A04 C03 J11 O04: over %s', (_face, send, listed) => {
+  test.each(listed.map((op) => [op.id, op] as const))('%s lets in exactly who may', async (id, op) => {
+    const expected: Record<string, number> = {
+      'no key': 401,
+      malformed: 401,
+      unknown: 401,
+      revoked: 401,
+      readonly: covers('readonly', op.scope) ? 200 : 403,
+      editor: covers('editor', op.scope) ? 200 : 403,
+      full: 200,
+    }
+    for (const [who, status] of Object.entries(expected)) {
+      const input = await inputs[id]?.()
+      const before = status === 200 ? '' : await fingerprint()
+      const reply = await send(op, input ?? {}, keys[who])
+      expect([who, reply.status, reply.text.length > 0]).toEqual([who, status, true])
+      if (status !== 200) expect([who, await fingerprint()]).toEqual([who, before])
+    }
+  })
+
+  test.each(listed.map((op) => [op.id, op] as const))('%s shows another project nothing', async (id, op) => {
+    const input = (await inputs[id]?.()) ?? {}
+    if (!namesSomething(input)) {
+      const own = await send(op, input, keys['other project'])
+      expect([own.status, own.text.includes(owner.id)]).toEqual([200, false])
+      return
+    }
+    const before = await fingerprint()
+    const foreign = await send(op, input, keys['other project'])
+    const absent = await send(op, missing(input), keys['other project'])
+    expect(foreign).toEqual({ status: 404, text: absent.text })
+    expect(absent.status).toBe(404)
+    expect(await fingerprint()).toBe(before)
+  })
+})
