@@ -168,6 +168,23 @@ test('B01 B03 B05: a Vite React project as its own generator makes it is built o
   expect((await get(`https://plinth-demo.plinth.localhost:${ports.https}/marker.txt`)).page).toBe('from vite')
 }, 300_000)
 
+test('npm run project:create makes a project and prints its first key once', async () => {
+  const create = (...args: string[]) =>
+    execa('npm', ['run', '--silent', 'project:create', '--', ...args], {
+      cwd: root,
+      env: { PLINTH_DATA_DIR: join(dir, 'data') },
+      reject: false,
+    })
+  const made = await create('--name', 'Shop', '--email', 'owner@example.com', '--plan', 'pro')
+  const key = /svc_\S+/.exec(made.stdout)?.[0]
+  const response = await fetch(`${started.line('API')}/api/v1/whoami`, { headers: { authorization: `Bearer ${key}` } })
+  expect(await response.json()).toMatchObject({ project_name: 'Shop', plan: 'pro', key: { scope: 'full' } })
+  const wrong = await create('--name', 'Shop', '--email', 'owner@example.com', '--plan', 'gold')
+  expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('plan')])
+  const bare = await create()
+  expect([bare.exitCode, bare.stderr]).toEqual([1, expect.stringContaining('--email')])
+})
+
 test('SIGTERM to npm leaves no process, and the next start finds everything', async () => {
   const before = { key: started.line('Demo key'), site: started.line('Site') }
   expect(await processesOf(join(dir, 'data'))).not.toEqual([])
