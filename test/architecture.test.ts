@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { bundleWorkflows } from '../workflows/worker.ts'
 
 const root = resolve(import.meta.dirname, '..')
-const sources = globSync('{core,infra,api,workflows,runner,edge}/**/*.{ts,mjs}', { cwd: root })
+const sources = globSync('{core,infra,api,workflows,runner,edge,client}/**/*.{ts,mjs}', { cwd: root })
 
 interface Import {
   readonly file: string
@@ -30,7 +30,7 @@ const packageOf = (target: string) =>
     .split('/')
     .slice(0, target.startsWith('@') ? 2 : 1)
     .join('/')
-const isOurs = ({ target }: Import) => /^(core|infra|api|workflows|runner|edge|test)\//.test(target)
+const isOurs = ({ target }: Import) => /^(core|infra|api|workflows|runner|edge|client|test)\//.test(target)
 
 /** What each folder may import of ours, besides itself. A longer prefix decides before a shorter one. */
 const allowed: Record<string, readonly RegExp[]> = {
@@ -42,6 +42,7 @@ const allowed: Record<string, readonly RegExp[]> = {
   'workflows/definitions': [/^core\//, /^workflows\/contract\.ts$/],
   'workflows/contract.ts': [/^core\//],
   runner: [/^core\//, /^infra\/(?!db\/)/, /^workflows\/contract\.ts$/],
+  client: [],
   edge: [/^core\//, /^infra\/(?!db\/)/, /^infra\/db\/(routes|traffic)\.ts$/],
 }
 
@@ -86,6 +87,7 @@ const homes: Record<string, readonly string[]> = {
   mime: ['infra/media.ts'],
   pino: ['infra/log.ts'],
   'lru-cache': ['edge'],
+  'openapi-fetch': ['client'],
   '@temporalio/workflow': ['workflows/definitions'],
   '@temporalio/worker': ['infra/temporal', 'workflows/worker.ts'],
   '@temporalio/client': ['workflows'],
@@ -114,7 +116,7 @@ test('the workflow bundle contains nothing of infra and no Node module', async (
 })
 
 test('the folders explain themselves in at most 40 lines', () => {
-  for (const folder of ['core', 'infra', 'api', 'workflows', 'runner', 'edge', 'test']) {
+  for (const folder of ['core', 'infra', 'api', 'workflows', 'runner', 'edge', 'client', 'test']) {
     const lines = readFileSync(join(root, folder, 'README.md'), 'utf8').split('\n').length
     expect([folder, lines <= 41]).toEqual([folder, true])
   }

@@ -58,6 +58,8 @@ export interface Visit {
 /** The whole stack in this process, on a database and a Temporal server of its own. */
 export interface World extends AsyncDisposable {
   readonly config: Config
+  /** Where the api listens. */
+  readonly base: string
   readonly db: Db
   readonly cas: Cas
   readonly dir: string
@@ -191,6 +193,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
 
   const made: Omit<World, keyof AsyncDisposable> = {
     config,
+    base,
     db,
     cas,
     dir,
