@@ -14,13 +14,16 @@ import { createTurns } from './turns.ts'
 /** In which a 50 MB upload has to arrive. */
 const uploadTimeoutMs = 600_000
 
+/** Callers rather get a 503 than wait for a server that is stuck. */
+const queryTimeoutMs = 4000
+
 await runMain(async () => {
   const config = loadConfig()
   const log = createLogger('api', config.logLevel)
   const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')
   const address = required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS')
   await using stack = new AsyncDisposableStack()
-  const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL')))
+  const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL'), { queryTimeoutMs }))
   const workflows = stack.use(openWorkflowClient({ address, namespace: config.temporal.namespace }))
   const relay = stack.use(startRelay(db, workflows, log))
   const spoolDir = join(config.dataDir, 'spool')

@@ -22,13 +22,14 @@ export interface OpenedDatabase extends AsyncDisposable {
  * Opens a pool. Acquiring a connection and every statement are bounded, so that a PostgreSQL that is away
  * answers as an error within seconds.
  */
-export function openDatabase(url: string, options: { readonly max?: number } = {}): OpenedDatabase {
+export function openDatabase(url: string, options: { readonly queryTimeoutMs?: number } = {}): OpenedDatabase {
   const pool = new pg.Pool({
     connectionString: url,
-    max: options.max ?? 10,
+    max: 10,
     connectionTimeoutMillis: 2000,
     statement_timeout: 30_000,
-    query_timeout: 35_000,
+    // for a server that is there but silent; the statement's own limit is the server's
+    query_timeout: options.queryTimeoutMs ?? 35_000,
     idle_in_transaction_session_timeout: 30_000,
     application_name: 'plinth',
   })

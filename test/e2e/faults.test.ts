@@ -41,9 +41,14 @@ afterAll(async () => {
 
 const siteId = () => stack.demo?.site?.id ?? ''
 
+async function pidOf(name: string): Promise<number> {
+  const record = await readFile(join(stack.config.dataDir, 'run', `${name}.json`), 'utf8')
+  return (JSON.parse(record) as { pid: number }).pid
+}
+
 /** Ends a process as `kill -9` does, and waits until the launcher has started it again. */
 async function kill(name: string): Promise<void> {
-  const { pid } = JSON.parse(await readFile(join(stack.config.dataDir, 'run', `${name}.json`), 'utf8')) as { pid: number }
+  const pid = await pidOf(name)
   const count = () => said.filter((line) => line === `${name} runs again`).length
   const before = count()
   process.kill(pid, 'SIGKILL')
@@ -161,4 +166,20 @@ test('kill -9 of PostgreSQL: sites are served meanwhile, and the api is back by 
     files: [{ path: 'index.html', content: 'postgres' }],
   })
   expect((await reaches(id, ended)).status).toBe('active')
+})
+
+test('a PostgreSQL that is silent: the api says so within five seconds, sites are served, and it recovers', async () => {
+  const pid = await pidOf('postgres')
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  const servers = [pid, ...children.trim().split(' ').map(Number)]
+  for (const server of servers) process.kill(server, 'SIGSTOP')
+  try {
+    const startedAt = performance.now()
+    const { status } = await apiOnSocket(stack.config.sockets.api)('GET /api/v1/whoami', stack.demo?.key ?? '')
+    expect([status, performance.now() - startedAt < 5000]).toEqual([503, true])
+    expect((await visit()).status).toBe(200)
+  } finally {
+    for (const server of servers) process.kill(server, 'SIGCONT')
+  }
+  expect((await call('GET /api/v1/whoami')).project_name).toBe('Demo')
 })
