@@ -9,7 +9,7 @@ const oldestMajor = 18
  * @throws ConfigError when the server does not answer, or is older than PostgreSQL 18
  */
 export async function prepareDatabase(url: string): Promise<void> {
-  await using database = openDatabase(url, { max: 2 })
+  await using database = openDatabase(url)
   await requireVersion(database.db, new URL(url))
   await migrate(database.db)
 }
