@@ -15,7 +15,7 @@ export async function storeArchive(cas: Cas, stream: Readable): Promise<StoredOb
     return await cas.put(Readable.from(withSignature(stream), { objectMode: false }), maxArchiveBytes)
   } catch (error) {
     if (error instanceof AppError && error.kind === 'too_large') {
-      throw invalid('the archive is larger than 50 MB; leave out what the site does not need, or use a manifest deploy')
+      throw invalid('the archive is larger than 50 MB; leave out what the site does not need')
     }
     throw error
   }
