@@ -20,10 +20,22 @@ export function announcedBytes(request: IncomingMessage): number | undefined {
 const hasBody = (request: IncomingMessage) =>
   request.headers['transfer-encoding'] !== undefined || (announcedBytes(request) ?? 0) > 0
 
+const unsupported = (message: string) => new AppError('unsupported_media_type', message)
+
 /** @throws AppError `unsupported_media_type` naming what is accepted */
 export function requireMediaType(request: IncomingMessage, accepted: readonly string[]): void {
-  if (accepted.includes(mediaTypeOf(request))) return
-  throw new AppError('unsupported_media_type', `send this request with Content-Type: ${accepted.join(' or ')}`)
+  if (!accepted.includes(mediaTypeOf(request))) throw unsupported(`send this request with Content-Type: ${accepted.join(' or ')}`)
+  const encoding = request.headers['content-encoding']?.trim().toLowerCase()
+  if (encoding !== undefined && encoding !== '' && encoding !== 'identity') {
+    throw unsupported('send the body without Content-Encoding; it is taken as it is')
+  }
+}
+
+/** @throws AppError `unsupported_media_type` unless it is JSON in UTF-8, as RFC 8259 has it */
+function requireJson(request: IncomingMessage): void {
+  requireMediaType(request, ['application/json'])
+  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(request.headers['content-type'] ?? '')?.[1]
+  if (charset !== undefined && !/^utf-?8$/i.test(charset)) throw unsupported(`send JSON in UTF-8, not in ${charset}`)
 }
 
 const tooLarge = (maxBytes: number) => new AppError('too_large', `the body is larger than ${maxBytes} bytes`)
@@ -39,7 +51,7 @@ export function bodyStream(request: IncomingMessage): Readable {
 
 /** A JSON body as text, in memory. @throws AppError `unsupported_media_type`, `too_large`, `invalid` */
 export async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
-  requireMediaType(request, ['application/json'])
+  requireJson(request)
   try {
     return parseJson(await getRawBody(request, { limit: maxBytes, length: request.headers['content-length'] ?? null }))
   } catch (error) {
@@ -52,7 +64,7 @@ export async function readJson(request: IncomingMessage, maxBytes: number): Prom
 
 /** Refuses a body where an operation takes none, unless it is JSON, which is ignored. */
 export function refuseOtherBodies(request: IncomingMessage): void {
-  if (hasBody(request)) requireMediaType(request, ['application/json'])
+  if (hasBody(request)) requireJson(request)
 }
 
 /**
@@ -60,7 +72,7 @@ export function refuseOtherBodies(request: IncomingMessage): void {
  * @throws AppError `unsupported_media_type`, `too_large`
  */
 export async function spoolJson(request: IncomingMessage, maxBytes: number, dir: string) {
-  requireMediaType(request, ['application/json'])
+  requireJson(request)
   if ((announcedBytes(request) ?? 0) > maxBytes) throw tooLarge(maxBytes)
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const file = join(dir, randomUUID())

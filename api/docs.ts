@@ -1,45 +1,103 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
 import type { Operation } from './operation.ts'
+import { type RestShape, restShape } from './rest.ts'
+
+const asset = (name: string) => readFileSync(join(import.meta.dirname, name), 'utf8')
+const style = asset('docs.css')
+const script = asset('docs.js')
+const source = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+
+/** Only what is in the page runs, and it talks to this server only. */
+export const docsPolicy = `default-src 'none'; style-src ${source(style)}; script-src ${source(script)}; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
+const code = (text: string, kind = '') => `<code${kind && ` class="${kind}"`}>${escapeHtml(text)}</code>`
 
-/** A self-contained reference page of every operation, grouped as in the registry. */
-export function docsPage(operations: readonly Operation[], baseUrl: string): string {
-  const groups = Map.groupBy(operations, (op) => op.tag)
-  const sections = [...groups].map(
-    ([tag, members]) => `<section><h2>${escapeHtml(tag)}</h2>${members.map(entry).join('')}</section>`,
+/** A reference of every operation with a form to try it; the page needs nothing but this server. */
+export function docsPage(operations: readonly Operation[], tags: Readonly<Record<string, string>>, baseUrl: string): string {
+  const groups = Object.entries(Object.groupBy(operations, (op) => op.tag)).map(([tag, members = []]) => ({ tag, members }))
+  const links = groups.flatMap(({ members }) => members.map((op) => `<a href="#${op.id}">${escapeHtml(op.title)}</a>`))
+  const sections = groups.map(
+    ({ tag, members }) =>
+      `<section><h2>${escapeHtml(tag)}</h2><p class="soft">${escapeHtml(tags[tag] ?? '')}</p>${members.map(entry).join('')}</section>`,
   )
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>Plinth API</title>
-<style>
-  :root { color-scheme: light dark; --line: light-dark(#d8dce3, #333a46); --soft: light-dark(#5a6472, #9aa5b5); --accent: light-dark(#1f5fbf, #7fb2ff) }
-  body { font: 16px/1.55 system-ui, sans-serif; max-width: 52rem; margin: 0 auto; padding: 2.5rem 1.25rem 5rem; background: light-dark(#fff, #14171c); color: light-dark(#1b2027, #e6e9ee) }
-  h1 { font-size: 2rem; margin: 0 }
-  h2 { margin: 2.5rem 0 .5rem; font-size: 1.05rem; text-transform: uppercase; letter-spacing: .06em; color: var(--soft) }
-  article { border-top: 1px solid var(--line); padding: .9rem 0 }
-  h3 { margin: 0; font-size: 1.05rem }
-  code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere }
-  .route { color: var(--accent) }
-  p { margin: .25rem 0; color: var(--soft) }
-  a { color: var(--accent) }
-</style>
+<style>${style}</style>
 <h1>Plinth API</h1>
-<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to <code>${escapeHtml(baseUrl)}</code>. Every success is 200 with JSON, every error is <code>{"message"}</code>.
-The same operations are tools of the MCP server at <code>/mcp</code>. Machine-readable: <a href="/api/v1/openapi.json">openapi.json</a>.</p>
+<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to ${code(baseUrl)}. Every success is 200 with JSON, every error is <code>{"message"}</code>.
+The same operations are tools of the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.</p>
+<nav>${links.join('')}</nav>
+<div class="key"><label>Your key, kept in this tab only <input id="key" type="password" autocomplete="off" spellcheck="false" placeholder="svc_…"></label></div>
 ${sections.join('\n')}
+<script>${script}</script>
 </html>
 `
 }
 
 function entry(op: Operation): string {
-  const names = Object.keys(op.input.shape).filter((name) => !op.rest?.includes(`{${name}}`))
-  const takes = [...names, ...(op.raw ? [`${op.raw.description} (${op.raw.mediaTypes.join(', ')})`] : [])]
+  const shape = restShape(op)
+  const route = shape ? `${shape.method} ${shape.path}` : `tool ${op.id}`
   return `<article id="${op.id}">
-<h3>${escapeHtml(op.title)}</h3>
-<code class="route">${escapeHtml(op.rest ?? `tool ${op.id}`)}</code>
+<h3><a href="#${op.id}">${escapeHtml(op.title)}</a></h3>
+${code(route, 'route')}
 <p>${escapeHtml(op.summary)}</p>
-<p>Scope <code>${op.scope}</code>${op.tool ? ` · tool <code>${op.id}</code>` : ''}${takes.length > 0 ? ` · takes ${takes.map((name) => `<code>${escapeHtml(name)}</code>`).join(', ')}` : ''}</p>
+<p class="soft">Scope ${code(op.scope)}${op.tool ? ` · tool ${code(op.id)}` : ''}</p>
+${inputTable(op, shape)}${shape ? tryForm(op, shape) : ''}
 </article>`
+}
+
+type JsonSchema = z.core.JSONSchema.JSONSchema
+
+const inputSchema = (op: Operation) => z.toJSONSchema(op.input, { io: 'input' }) as JsonSchema
+const isRequired = (op: Operation, name: string) => inputSchema(op).required?.includes(name) ?? false
+
+function inputTable(op: Operation, shape: RestShape | undefined): string {
+  const rows = Object.entries(inputSchema(op).properties ?? {}).map(([name, schema]) => {
+    const { description = '', default: otherwise } = schema as JsonSchema
+    const required = isRequired(op, name) || otherwise !== undefined ? '' : ', optional'
+    return [name, shape ? placeOf(shape, name) : 'argument', `${typeOf(schema as JsonSchema)}${required}`, description]
+  })
+  if (op.raw) rows.push([op.raw.name, 'the body', op.raw.mediaTypes.join(', '), op.raw.description])
+  if (rows.length === 0) return ''
+  const row = ([name = '', place = '', type = '', description = '']: string[]) =>
+    `<tr><td>${code(name)}<td>${place}<td>${escapeHtml(type)}<td>${escapeHtml(description)}`
+  return `<table>${rows.map(row).join('')}</table>`
+}
+
+function placeOf(shape: RestShape, name: string): string {
+  if (shape.pathNames.includes(name)) return 'path'
+  return shape.queryNames.includes(name) ? 'query' : 'body'
+}
+
+/** What a schema accepts, in a few words. */
+function typeOf(schema: JsonSchema): string {
+  if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' or ')
+  if (schema.anyOf) return schema.anyOf.map((one) => typeOf(one)).join(' or ')
+  const otherwise = schema.default === undefined ? '' : `, else ${JSON.stringify(schema.default)}`
+  if (schema.type === 'array') return `list of ${typeOf(schema.items as JsonSchema)}`
+  if (schema.type === 'object') return `{${Object.keys(schema.properties ?? {}).join(', ')}}`
+  if (schema.type === 'integer') return `integer ${schema.minimum} to ${schema.maximum}${otherwise}`
+  const length = schema.maxLength === undefined ? '' : `, ${schema.minLength ?? 0} to ${schema.maxLength} characters`
+  return `${schema.format ?? String(schema.type)}${length}${otherwise}`
+}
+
+function tryForm(op: Operation, shape: RestShape): string {
+  const field = (place: string) => (name: string) => {
+    const required = isRequired(op, name) ? ' required' : ''
+    return `<label>${name} <input name="${name}" data-in="${place}" autocomplete="off" spellcheck="false"${required}></label>`
+  }
+  const example = JSON.stringify(op.example ?? {}, null, 2)
+  return `<details><summary>Try it</summary><form data-method="${shape.method}" data-path="${shape.path}">
+${[...shape.pathNames.map(field('path')), ...shape.queryNames.map(field('query'))].join('')}
+${shape.bodyNames.length > 0 ? `<label>JSON body <textarea data-in="json" spellcheck="false">${escapeHtml(example)}</textarea></label>` : ''}
+${op.raw ? `<label>${escapeHtml(op.raw.description)} <input type="file" data-in="bytes" required></label>` : ''}
+<button>Send</button><output></output></form></details>`
 }

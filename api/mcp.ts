@@ -9,28 +9,73 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { invalid } from '../core/errors.ts'
 import type { Context } from './context.ts'
 import { internalMessage, statusOf, visibleError } from './http-errors.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
 import type { Operation } from './operation.ts'
 import { decodeBase64 } from './store-files.ts'
 
-const instructions = `Plinth hosts static sites. To publish: create_site once, then deploy_files with the full set of files (index.html at the root),
-or deploy_site with a base64 tar.gz or zip; an archive with a package.json is built with npm.
-A deploy is answered at once with the status queued: call get_deploy_status until it is active or failed; error says why.
-activate_deploy rolls back to an earlier deploy. list_deploys shows the history, get_manifest what is live.
-A failing tool answers {status, message}; the message says what to do next.`
+const instructions = `Plinth hosts static sites. Every tool acts within the project of your key; whoami tells its plan and scopes.
+To publish: create_site once (or find one with list_sites), then deploy_files with the full set of files, index.html at the root.
+A file that is not in the list is gone; get_manifest shows what is live, and an unchanged file can be sent as its sha256.
+For larger sites or a build use deploy_site with a tar.gz or zip in base64; with a package.json at its root it is built with npm.
+A deploy answers at once with the status queued. Call get_deploy_status every second or two until it is active or failed; error says why.
+With activate=false it ends as ready: activate_deploy publishes it, and also rolls back to any earlier deploy of list_deploys.
+Tools that take confirm cannot be undone: ask the person first, then send confirm=true.
+A failing tool answers isError with {status, message}; the message says what to do next.
+400 and 422: correct the arguments. 402: the plan does not allow it, and the message names the plan that does; do not retry.
+403: the key's scope is too low. 404: not in this project. 409: wrong state or quota. 429 and 503: wait, then repeat.`
 
-/** The input schema of a tool: raw bytes become `<name>_base64`. */
+/** The input schema of a tool: raw bytes become `<name>_base64`, and what cannot be undone asks for `confirm`. */
 function toolInput(op: Operation): z.ZodObject {
-  if (!op.raw) return op.input
-  return op.input.extend({ [`${op.raw.name}_base64`]: z.string().describe(`${op.raw.description} In base64.`) })
+  return op.input.safeExtend({
+    ...(op.raw ? { [`${op.raw.name}_base64`]: z.string().describe(`${op.raw.description} In base64.`) } : {}),
+    ...(op.tool?.confirm ? { confirm: z.boolean().describe('true when the person has agreed; refused otherwise.') } : {}),
+  })
 }
 
-/** Tools answer objects, so a list is wrapped. */
-const toolOutput = (op: Operation) => (op.output instanceof z.ZodArray ? z.object({ items: op.output }) : op.output)
+/** Without ids every schema is written where it is used: the root of a tool's schema must be an object, not a reference to one. */
+const anonymous = {
+  get(schema: z.ZodType) {
+    const { id: _id, ...meta } = z.globalRegistry.get(schema) ?? {}
+    return meta
+  },
+  has: (schema: z.ZodType) => z.globalRegistry.has(schema),
+}
 
-const jsonSchema = (schema: z.ZodType, io: 'input' | 'output') => z.toJSONSchema(schema, { io }) as Tool['inputSchema']
+/** `type: ['string', 'null']` as `anyOf`, which more clients understand. */
+function oneTypeEach({ type, description, ...rest }: { type: string[]; description?: string }) {
+  const anyOf = type.map((name) => (name === 'null' ? { type: name } : { type: name, ...rest }))
+  return description === undefined ? { anyOf } : { description, anyOf }
+}
+
+/** A schema in the part of JSON Schema that all clients and model providers read. */
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Tool['inputSchema'] {
+  const { $schema: _dialect, ...plain } = z.toJSONSchema(schema, {
+    io,
+    metadata: anonymous as never,
+    override: ({ jsonSchema: part }) => {
+      // members may be added within a version of the api
+      if (part.additionalProperties === false) delete part.additionalProperties
+      if (part.format) delete part.pattern
+      if (part.minimum === Number.MIN_SAFE_INTEGER) delete part.minimum
+      if (part.maximum === Number.MAX_SAFE_INTEGER) delete part.maximum
+    },
+  })
+  return JSON.parse(JSON.stringify(plain), (_name, part) => (Array.isArray(part?.type) ? oneTypeEach(part) : part))
+}
+
+const Failure = z.object({
+  status: z.int().describe('As in REST.'),
+  message: z.string().describe('What is wrong and what to do.'),
+})
+
+/** Tools answer objects, so a list is wrapped. Many clients check the answer of a failed call too, so the schema knows both. */
+function answerSchema(op: Operation): Tool['outputSchema'] {
+  const success = op.output instanceof z.ZodArray ? z.object({ items: op.output }) : op.output
+  return { type: 'object', anyOf: [jsonSchema(success, 'output'), jsonSchema(Failure, 'output')] }
+}
 
 /** The answer of `tools/list`, in the order of the registry. */
 function toolList(operations: readonly Operation[]): Tool[] {
@@ -41,11 +86,11 @@ function toolList(operations: readonly Operation[]): Tool[] {
       title: op.title,
       description: op.summary,
       inputSchema: jsonSchema(toolInput(op), 'input'),
-      outputSchema: jsonSchema(toolOutput(op), 'output'),
+      outputSchema: answerSchema(op),
       annotations: {
         title: op.title,
         readOnlyHint: op.tool.readOnly ?? false,
-        destructiveHint: op.tool.destructive ?? false,
+        destructiveHint: op.tool.destructive ?? op.tool.confirm ?? false,
         idempotentHint: op.tool.idempotent ?? op.tool.readOnly ?? false,
         openWorldHint: false,
       },
@@ -65,6 +110,7 @@ function createServer(operations: readonly Operation[], tools: readonly Tool[], 
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `there is no tool ${params.name}; tools/list shows them all`)
     try {
       authorize(op, ctx)
+      requireConfirmation(op, params.arguments ?? {})
       const result = await invoke(op, ctx, async () => toolCall(op, params.arguments ?? {}))
       return answer(Array.isArray(result) ? { items: result } : (result as Arguments), result)
     } catch (error) {
@@ -82,6 +128,12 @@ const answer = (structuredContent: Arguments, body: unknown) => ({
   structuredContent,
 })
 
+/** @throws AppError `invalid` (addendum E3) */
+function requireConfirmation(op: Operation, { confirm }: Arguments): void {
+  if (!op.tool?.confirm || confirm === true) return
+  throw invalid(`${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`)
+}
+
 function toolCall(op: Operation, args: Arguments): RawCall {
   if (!op.raw) return { input: args }
   const field = `${op.raw.name}_base64`
@@ -95,7 +147,7 @@ export function createToolServer(operations: readonly Operation[]) {
   return async (request: Request, parsedBody: unknown, ctx: Context): Promise<Response> => {
     const server = () => createServer(operations, tools, ctx)
     if (!(await isLegacyRequest(request, parsedBody))) {
-      return await createMcpHandler(server, { legacy: 'reject', responseMode: 'json' }).fetch(request, { parsedBody })
+      return await createMcpHandler(server, { legacy: 'reject' }).fetch(request, { parsedBody })
     }
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
     await server().connect(transport)

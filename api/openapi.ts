@@ -1,71 +1,107 @@
 import { z } from 'zod'
-import { createDocument, type ZodOpenApiOperationObject } from 'zod-openapi'
-import type { ErrorStatus, Operation } from './operation.ts'
-import { restShape } from './rest.ts'
+import {
+  createDocument,
+  type ZodOpenApiLinksObject,
+  type ZodOpenApiOperationObject,
+  type ZodOpenApiResponseObject,
+} from 'zod-openapi'
+import type { Operation } from './operation.ts'
+import { type RestShape, restShape } from './rest.ts'
 
 const ErrorBody = z.object({ message: z.string().describe('What is wrong and what to do.') }).meta({ id: 'Error' })
 
-const reasons: Record<number, string> = {
-  400: 'The input is not valid.',
-  401: 'The key is missing, unknown or revoked.',
-  402: 'The plan or a missing payment forbids it; the message names the plan.',
-  403: "The key's scope is too low.",
-  404: 'It does not exist in the project.',
-  409: 'It conflicts with the present state or a quota.',
-  413: 'The body is too large.',
-  415: 'The body has another media type.',
-  422: 'The input does not fit the schema.',
-  429: 'Too many; Retry-After says when to try again.',
-  500: 'A fault of the platform.',
-  503: 'A part of the platform does not answer; try again.',
+const retryAfter = {
+  'Retry-After': { required: true, description: 'Seconds after which it may succeed.', schema: { type: 'integer', minimum: 0 } },
+} as const
+const challenge = {
+  'WWW-Authenticate': { required: true, description: 'How to authenticate.', schema: { type: 'string', const: 'Bearer' } },
+} as const
+
+/** Every failure by status: its name among the components, its description, its headers. */
+const failures: Readonly<Record<number, readonly [string, string, ZodOpenApiResponseObject['headers']?]>> = {
+  400: ['Invalid', 'The input is not valid, or the body is not JSON.'],
+  401: ['Unauthorized', 'The key is missing, unknown or revoked.', challenge],
+  402: ['PaymentRequired', 'The plan or a missing payment forbids it; the message names the plan.'],
+  403: ['Forbidden', "The key's scope is too low."],
+  404: ['NotFound', 'It does not exist in the project.'],
+  409: ['Conflict', 'It conflicts with the present state or a quota.'],
+  413: ['TooLarge', 'The body is too large.'],
+  415: ['UnsupportedMediaType', 'The body has another media type, charset or encoding than those that are taken.'],
+  422: ['Unprocessable', 'The input does not fit the schema.'],
+  429: ['TooManyRequests', 'Too many; Retry-After says when to try again.', retryAfter],
+  500: ['InternalError', 'A fault of the platform.'],
+  503: ['Unavailable', 'A part of the platform does not answer; try again.', retryAfter],
 }
 
-/** The description of the REST interface, made from the same operations that serve it. */
-export function openApiDocument(operations: readonly Operation[], serverUrl: string) {
+const json = (schema: z.ZodType, example?: unknown) => ({
+  'application/json': { schema, ...(example === undefined ? {} : { example }) },
+})
+
+const failureResponses = Object.fromEntries(
+  Object.entries(failures).map(([status, [id, description, headers]]): [string, ZodOpenApiResponseObject] => [
+    status,
+    { id, description, content: json(ErrorBody), ...(headers ? { headers } : {}) },
+  ]),
+)
+
+/**
+ * The description of the REST interface, made from the same operations that serve it.
+ * @param tags descriptions of the operations' tags by name
+ */
+export function openApiDocument(operations: readonly Operation[], tags: Readonly<Record<string, string>>, serverUrl: string) {
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const op of operations) {
     const shape = restShape(op)
     if (!shape) continue
-    paths[shape.path] = { ...paths[shape.path], [shape.method.toLowerCase()]: operationObject(op) }
+    paths[shape.path] = { ...paths[shape.path], [shape.method.toLowerCase()]: operationObject(op, shape, operations) }
   }
   return createDocument({
     openapi: '3.1.1',
     info: {
       title: 'Plinth',
       version: '2026-09-07',
-      description: 'Self-hosted static hosting. Every success is 200 with JSON; every error is {message}.',
+      description:
+        'Self-hosted static hosting. Every success is 200 with JSON; every error is {message}. Unknown members and parameters are ignored; of a member that is there twice, the last counts.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: serverUrl }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     security: [{ key: [] }],
-    components: { securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'A project key.' } } },
+    components: {
+      securitySchemes: {
+        key: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'svc_<id>_<secret>',
+          description: 'A project key. Its scope is readonly, editor or full; each includes those before it.',
+        },
+      },
+    },
     paths,
   })
 }
 
-function operationObject(op: Operation): ZodOpenApiOperationObject {
-  const shape = restShape(op)
+function operationObject(op: Operation, shape: RestShape, all: readonly Operation[]): ZodOpenApiOperationObject {
   const members: Record<string, z.ZodType> = op.input.shape
   const pick = (names: readonly string[]) =>
     z.object(Object.fromEntries(names.map((name) => [name, members[name] ?? z.unknown()])))
-  const content = (schema: z.ZodType) => ({ 'application/json': { schema } })
-  const errors = statuses(op, (shape?.pathNames.length ?? 0) > 0, (shape?.bodyNames.length ?? 0) > 0)
+  const links = linksOf(op, shape, all)
   return {
     operationId: op.id,
     summary: op.title,
     description: `${op.summary}\n\nNeeds the \`${op.scope}\` scope.`,
     tags: [op.tag],
+    // since 3.1 the roles that a request needs are listed here for every type of scheme
+    security: [{ key: [op.scope] }],
     requestParams: {
-      ...(shape?.pathNames.length ? { path: pick(shape.pathNames) } : {}),
-      ...(shape?.queryNames.length ? { query: pick(shape.queryNames) } : {}),
+      ...(shape.pathNames.length > 0 ? { path: pick(shape.pathNames) } : {}),
+      ...(shape.queryNames.length > 0 ? { query: pick(shape.queryNames) } : {}),
     },
-    ...(shape?.bodyNames.length ? { requestBody: { required: true, content: content(pick(shape.bodyNames)) } } : {}),
+    ...(shape.bodyNames.length > 0 ? { requestBody: { required: true, content: json(pick(shape.bodyNames), op.example) } } : {}),
     ...(op.raw ? { requestBody: rawBody(op.raw) } : {}),
     responses: {
-      200: { description: 'Done.', content: content(op.output) },
-      ...Object.fromEntries(
-        errors.map((status) => [status, { description: reasons[status] ?? '', content: content(ErrorBody) }]),
-      ),
+      200: { description: 'Done.', content: json(op.output), ...(Object.keys(links).length > 0 ? { links } : {}) },
+      ...Object.fromEntries(failuresOf(op, shape).map((status) => [status, failureResponses[status]])),
     },
   }
 }
@@ -73,12 +109,30 @@ function operationObject(op: Operation): ZodOpenApiOperationObject {
 const rawBody = (raw: NonNullable<Operation['raw']>) => ({
   required: true,
   description: raw.description,
-  content: Object.fromEntries(raw.mediaTypes.map((type) => [type, { schema: { type: 'string' as const, format: 'binary' } }])),
+  content: Object.fromEntries(
+    raw.mediaTypes.map((type) => [
+      type,
+      { schema: { type: 'string' as const, format: 'binary', minLength: 1, maxLength: raw.maxBytes } },
+    ]),
+  ),
 })
 
-function statuses(op: Operation, hasId: boolean, hasBody: boolean): number[] {
-  const all: (ErrorStatus | 401 | 403 | 404 | 413 | 415 | 422 | 500)[] = [401, 403, 415, 422, 500, 503, ...op.errors]
-  if (hasBody) all.push(400, 413)
-  if (hasId) all.push(404)
+/** From an operation that makes a thing to those whose path takes its id: `Site` is what `site_id` names. */
+function linksOf(op: Operation, shape: RestShape, all: readonly Operation[]): ZodOpenApiLinksObject {
+  const idName = `${op.output.meta()?.id?.toLowerCase()}_id`
+  if (shape.method !== 'POST' || shape.pathNames.includes(idName)) return {}
+  const users = all.filter((other) => restShape(other)?.pathNames.includes(idName))
+  return Object.fromEntries(
+    users.map((other) => [other.id, { operationId: other.id, parameters: { [idName]: '$response.body#/id' } }]),
+  )
+}
+
+/** Statuses of the failures that the operation may answer, in ascending order. */
+function failuresOf(op: Operation, shape: RestShape): number[] {
+  const all: number[] = [401, 403, 415, 500, 503, ...op.errors]
+  if (shape.pathNames.length > 0) all.push(404)
+  if (shape.bodyNames.length > 0) all.push(400, 413)
+  if (shape.bodyNames.length + shape.queryNames.length > 0) all.push(422)
+  if (op.requires || op.whenSuspended) all.push(402)
   return [...new Set(all)].sort((a, b) => a - b)
 }

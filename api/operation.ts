@@ -20,6 +20,15 @@ export interface Upload {
   readonly expectedBytes: number | undefined
 }
 
+/** What clients are told about a tool; what is absent is false. */
+export interface ToolHints {
+  readonly readOnly?: boolean
+  readonly idempotent?: boolean
+  readonly destructive?: boolean
+  /** The tool takes `confirm` besides its input and refuses without `confirm: true`; it is destructive. REST does not ask. */
+  readonly confirm?: boolean
+}
+
 export type ErrorStatus = 400 | 402 | 409 | 429 | 503
 
 /**
@@ -35,13 +44,15 @@ export interface Operation {
   /** Method and path below the base address; `{name}` is a member of `input`. Absent for operations that only tools have. */
   readonly rest?: `${Method} /${string}`
   /** Absent for operations that only REST has. */
-  readonly tool?: { readonly readOnly?: boolean; readonly idempotent?: boolean; readonly destructive?: boolean }
+  readonly tool?: ToolHints
   readonly scope: Scope
   /** Flat; names as the tools have them. REST takes them from path, query and JSON body by name. */
   readonly input: z.ZodObject
   /** Members of `input` that REST takes from the query although the request has a body. */
   readonly query?: readonly string[]
   readonly raw?: RawInput
+  /** A JSON body that REST accepts as it is, for the documents. */
+  readonly example?: Readonly<Record<string, unknown>>
   /** For JSON bodies larger than the usual limit: received into a file, then processed one at a time in this process. */
   readonly largeBody?: { readonly maxBytes: number }
   readonly requires?: Feature
@@ -54,10 +65,11 @@ export interface Operation {
 }
 
 interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target>
-  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors'> {
+  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example'> {
   readonly input: Input
   readonly output: Output
   readonly errors?: readonly ErrorStatus[]
+  readonly example?: Partial<z.input<Input>>
   /** Finds what the call is about; throws `not_found`, so that another project's ids look absent before any plan or state. */
   readonly load?: (ctx: Context, input: z.output<Input>) => Promise<Target>
   readonly handler: (

@@ -36,7 +36,8 @@ export function restShape(op: Operation): RestShape | undefined {
 
 /** Routes for every operation that REST has. `enter` finds out who calls. */
 export function restRouter<C extends Context>(operations: readonly Operation[], enter: (koa: Koa) => Promise<C>): Router {
-  const router = new Router()
+  // one address for each operation: neither a trailing slash nor other letters are the same
+  const router = new Router({ strict: true, sensitive: true })
   for (const op of operations) {
     const shape = restShape(op)
     if (!shape) continue
@@ -97,7 +98,8 @@ function queryInput(op: Operation, shape: RestShape, koa: Koa): Record<string, u
 function fromText(schema: unknown, text: string): unknown {
   let inner = schema
   while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) inner = inner.unwrap()
-  if (inner instanceof z.ZodNumber) return text.trim() === '' ? text : Number(text)
+  // as JSON writes numbers; Number() also reads 0x10 and an empty text
+  if (inner instanceof z.ZodNumber) return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text
   if (inner instanceof z.ZodBoolean) return text === 'true' ? true : text === 'false' ? false : text
   return text
 }

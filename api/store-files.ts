@@ -51,7 +51,11 @@ function readContent(entry: FileEntry, index: number): { bytes: Buffer } | { sha
     if (!sha256Pattern.test(sha256)) throw invalid(`files.${index}: sha256 must be 64 lower-case hex characters`)
     return { sha256 }
   }
-  if (encoding === undefined) return { bytes: Buffer.from(content ?? '', 'utf8') }
+  if (encoding === undefined) {
+    // half a surrogate pair has no bytes; Buffer would write a question mark
+    if (!content?.isWellFormed()) throw invalid(`files.${index}: content is not valid Unicode; send bytes as base64`)
+    return { bytes: Buffer.from(content, 'utf8') }
+  }
   return { bytes: decodeBase64(content ?? '', `files.${index}: content`) }
 }
 

@@ -24,6 +24,7 @@ import { startBuildWorker } from '../runner/worker.ts'
 import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
 import { searchAttributes } from '../workflows/contract.ts'
 import { startControlWorker } from '../workflows/worker.ts'
+import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
@@ -182,7 +183,9 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     })
     const body = await response.text()
     const isJson = response.headers.get('content-type')?.startsWith('application/json')
-    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(body) : body }
+    const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(body) : body }
+    if (method !== 'HEAD') expectDocumented(method, path, answer)
+    return answer
   }
 
   async function expectOk(endpoint: string, callOptions: CallOptions): Promise<any> {

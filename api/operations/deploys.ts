@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { deployAllows } from '../../core/deploy.ts'
 import { conflict, unavailable } from '../../core/errors.ts'
-import { maxArchiveBytes, maxDeployFilesBodyBytes } from '../../core/limits.ts'
+import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries, maxPathBytes } from '../../core/limits.ts'
+import { sha256Pattern } from '../../core/manifest.ts'
 import { readManifest, storeManifest } from '../../infra/cas/manifests.ts'
 import { findBlobSizes, removeBlobsOfDeploy } from '../../infra/db/blobs.ts'
 import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy, markPurged } from '../../infra/db/deploys.ts'
@@ -10,12 +11,14 @@ import { acceptDeploy, inTrash } from '../accept-deploy.ts'
 import { checkDeployGates } from '../gates.ts'
 import { operation } from '../operation.ts'
 import { Deploy, deployOfCaller, deployView } from '../resources/deploy.ts'
-import { deploy_id, sha256, site_id } from '../resources/fields.ts'
+import { deploy_id, Ok, sha256, site_id } from '../resources/fields.ts'
 import { siteOfCaller } from '../resources/site.ts'
 import { storeArchive } from '../store-archive.ts'
 import { readEntries, storeFiles } from '../store-files.ts'
 
 const tag = 'Deploys'
+/** Part of what `judgePath` refuses, for the documents. */
+const pathPattern = '^[^\\\\\\u0000-\\u001f\\u007f]+$'
 const activate = z.boolean().default(true).describe('false builds without publishing.')
 
 export const list_deploys = operation({
@@ -77,16 +80,32 @@ export const deploy_files = operation({
     site_id,
     files: z
       .array(
-        z.object({
-          path: z.string().describe('Path from the root of the site.'),
-          content: z.string().optional().describe('The text, or base64 with encoding.'),
-          encoding: z.literal('base64').optional(),
-          sha256: z.string().optional().describe('A blob of the project, instead of content.'),
-        }),
+        z
+          .object({
+            path: z
+              .string()
+              .meta({ minLength: 1, maxLength: maxPathBytes, pattern: pathPattern })
+              .describe('Path from the root of the site; no two alike.'),
+            content: z.string().optional().describe('The text, or base64 with encoding.'),
+            encoding: z.literal('base64').optional(),
+            sha256: z
+              .string()
+              .optional()
+              .meta({ pattern: sha256Pattern.source })
+              .describe('A blob of the project, instead of content.'),
+          })
+          .meta({ oneOf: [{ required: ['content'] }, { required: ['sha256'] }] }),
       )
+      .meta({ minItems: 1, maxItems: maxManifestEntries })
       .describe('The full set of files, at most 2000.'),
     activate,
   }),
+  example: {
+    files: [
+      { path: 'index.html', content: '<!doctype html><title>Field notes</title><img src="dot.gif" alt="A dot">' },
+      { path: 'dot.gif', content: 'R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==', encoding: 'base64' },
+    ],
+  },
   largeBody: { maxBytes: maxDeployFilesBodyBytes },
   load: siteOfCaller,
   output: Deploy,
@@ -183,7 +202,7 @@ export const delete_deploy = operation({
   scope: 'editor',
   input: z.object({ deploy_id }),
   load: deployOfCaller,
-  output: z.object({ ok: z.literal(true) }).meta({ id: 'Ok' }),
+  output: Ok,
   errors: [409, 503],
   handler: async (ctx, { deploy_id }, deploy) => {
     if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)

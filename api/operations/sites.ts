@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { conflict, invalid } from '../../core/errors.ts'
 import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../../core/hostnames.ts'
+import { maxSubdomainLength, minSubdomainLength } from '../../core/limits.ts'
 import { planAllows, planFor } from '../../core/plans.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { insertSite, isSubdomainTaken, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
@@ -8,10 +9,12 @@ import { inTrash } from '../accept-deploy.ts'
 import { checkSiteQuota } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
-import { description, name, site_id } from '../resources/fields.ts'
+import { description, name, requireVisible, site_id } from '../resources/fields.ts'
 import { Site, siteOfCaller, siteView } from '../resources/site.ts'
 
 const tag = 'Sites'
+/** What `parseSubdomain` accepts, for the documents: a hyphen neither at the ends nor at both the third and the fourth place. */
+const subdomainPattern = '^[A-Za-z0-9][A-Za-z0-9-](?:[A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])[A-Za-z0-9-]{0,58}[A-Za-z0-9]$'
 
 export const list_sites = operation({
   id: 'list_sites',
@@ -36,12 +39,16 @@ export const create_site = operation({
   scope: 'editor',
   input: z.object({
     name,
-    subdomain: z.string().describe('5 to 63 letters, digits and hyphens; fewer than 9 need a paid plan.'),
+    subdomain: z
+      .string()
+      .meta({ minLength: minSubdomainLength, maxLength: maxSubdomainLength, pattern: subdomainPattern })
+      .describe('5 to 63 letters, digits and hyphens; fewer than 9 need a paid plan.'),
   }),
+  example: { name: 'Field notes', subdomain: 'field-notes' },
   output: Site,
   errors: [400, 402, 409],
   handler: async (ctx, input) => {
-    requireName(input.name)
+    requireVisible(input.name)
     const wanted = input.subdomain.toLowerCase()
     const parsed = parseSubdomain(wanted)
     // some reserved names are too short for anyone, but "reserved" tells more
@@ -88,11 +95,12 @@ export const update_site = operation({
   tool: { idempotent: true },
   scope: 'editor',
   input: z.object({ site_id, name, description: description.nullable().optional(), checks_enabled: z.boolean().optional() }),
+  example: { name: 'Field notes', description: 'What grows along the river.' },
   load: siteOfCaller,
   output: Site,
   errors: [400, 409],
   handler: async (ctx, { site_id, ...change }) => {
-    requireName(change.name)
+    requireVisible(change.name)
     const site = await updateSite(ctx.db, ctx.caller.project_id, site_id, { ...change, updated_at: ctx.clock() })
     if (!site) throw inTrash()
     return siteView(ctx.config, site)
@@ -108,6 +116,7 @@ export const set_site_enabled = operation({
   tool: { idempotent: true },
   scope: 'editor',
   input: z.object({ site_id, enabled: z.boolean() }),
+  example: { enabled: true },
   load: siteOfCaller,
   output: Site,
   errors: [402, 409],
@@ -120,9 +129,5 @@ export const set_site_enabled = operation({
     return siteView(ctx.config, site)
   },
 })
-
-function requireName(given: string): void {
-  if (given.trim() === '') throw invalid('the name is empty; give the site a name')
-}
 
 const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)

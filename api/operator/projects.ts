@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { invalid, notFound } from '../../core/errors.ts'
+import { notFound } from '../../core/errors.ts'
 import { planNames } from '../../core/plans.ts'
 import { scopes } from '../../core/scopes.ts'
 import { storageBytes } from '../../infra/db/blobs.ts'
@@ -10,7 +10,7 @@ import { buildMinutes, countDeploysSince } from '../../infra/db/usage.ts'
 import { makeKey } from '../authenticate.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
-import { isoTime, isoTimeOrNull, name, time } from '../resources/fields.ts'
+import { isoTime, isoTimeOrNull, name, Ok, requireVisible, time } from '../resources/fields.ts'
 
 const tag = 'Operator'
 const project_id = z.uuid()
@@ -61,10 +61,6 @@ async function projectById(ctx: Context, input: { project_id: string }): Promise
   return project
 }
 
-function requireName(given: string): void {
-  if (given.trim() === '') throw invalid('the name is empty')
-}
-
 export const projectOperations = [
   operation({
     id: 'create_project',
@@ -77,7 +73,7 @@ export const projectOperations = [
     output: Project,
     errors: [400],
     handler: async (ctx, input) => {
-      requireName(input.name)
+      requireVisible(input.name)
       return projectView(await insertProject(ctx.db, input))
     },
   }),
@@ -152,7 +148,7 @@ export const projectOperations = [
     output: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), key: z.string() }).meta({ id: 'NewKey' }),
     errors: [400],
     handler: async (ctx, input) => {
-      requireName(input.name)
+      requireVisible(input.name)
       const { key, ...made } = makeKey()
       const { id, name, scope } = await insertKey(ctx.db, { ...made, ...input })
       ctx.log.info({ project_id: input.project_id, key_id: id, scope }, 'key created')
@@ -178,9 +174,9 @@ export const projectOperations = [
     tag,
     rest: 'DELETE /operator/v1/projects/{project_id}/keys/{key_id}',
     scope: 'full',
-    input: z.object({ project_id, key_id: z.string() }),
+    input: z.object({ project_id, key_id: z.string().regex(/^[A-Za-z0-9]{8}$/) }),
     load: projectById,
-    output: z.object({ ok: z.literal(true) }).meta({ id: 'Ok' }),
+    output: Ok,
     handler: async (ctx, { project_id: id, key_id }) => {
       if (!(await revokeKey(ctx.db, id, key_id, ctx.clock()))) throw notFound('the project has no live key with this id')
       ctx.log.info({ project_id: id, key_id }, 'key revoked')

@@ -68,7 +68,7 @@ test('Z05: the sites of a suspended project answer 503 until it is resumed', asy
 
 test('D06 D07 V01 V17: bytes arrive as they were sent, with their type, compressed for those who want it', async () => {
   const site = await makeSite(w, owner)
-  const style = `${'body { color: red }\n'.repeat(100)}`
+  const style = 'body { color: red }\n'.repeat(100)
   const pixel = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
   const files = [
     page('x'),

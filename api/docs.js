@@ -1,0 +1,58 @@
+// The forms of /docs: each sends what is filled in, with the key of this tab.
+
+const keyField = document.querySelector('#key')
+keyField.value = sessionStorage.getItem('key') ?? ''
+keyField.addEventListener('input', () => sessionStorage.setItem('key', keyField.value))
+
+for (const form of document.querySelectorAll('form')) {
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault()
+    const button = form.querySelector('button')
+    button.disabled = true
+    show(form, await answer(form))
+    button.disabled = false
+  })
+}
+
+/** The fields of the form that go to one place and are filled in, as pairs of name and field. */
+const filled = (form, place) =>
+  [...form.elements].filter((field) => field.dataset.in === place && field.value !== '').map((field) => [field.name, field])
+
+async function answer(form) {
+  const { method, path: template } = form.dataset
+  let path = template
+  for (const [name, field] of filled(form, 'path')) path = path.replace(`{${name}}`, encodeURIComponent(field.value))
+  const query = new URLSearchParams(filled(form, 'query').map(([name, field]) => [name, field.value]))
+  const headers = { authorization: `Bearer ${keyField.value.trim()}` }
+  let body
+  for (const [, field] of filled(form, 'json')) {
+    body = field.value
+    headers['content-type'] = 'application/json'
+  }
+  for (const [, field] of filled(form, 'bytes')) {
+    body = field.files[0]
+    headers['content-type'] = body.name.endsWith('.zip') ? 'application/zip' : 'application/gzip'
+  }
+  try {
+    const response = await fetch(query.size > 0 ? `${path}?${query}` : path, { method, headers, body })
+    return { status: `${response.status} ${response.statusText}`, text: await response.text() }
+  } catch (error) {
+    return { status: 'no answer', text: error.message }
+  }
+}
+
+function show(form, { status, text }) {
+  const heading = document.createElement('strong')
+  heading.textContent = status
+  const body = document.createElement('pre')
+  body.textContent = pretty(text)
+  form.querySelector('output').replaceChildren(heading, body)
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,319 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import type { Context } from '../../api/context.ts'
+import { createToolServer } from '../../api/mcp.ts'
+import { operation } from '../../api/operation.ts'
+import { operations } from '../../api/operations/index.ts'
+import { maxArchiveBytes, maxToolBodyBytes } from '../../core/limits.ts'
+import { tarGz } from '../infra/archives.ts'
+import { makeSite, page, randomName } from '../make.ts'
+import { type TestProject, type World, world } from '../world.ts'
+
+let w: World
+let owner: TestProject
+let other: TestProject
+beforeAll(async () => {
+  w = await world()
+  owner = await w.project('enterprise')
+  other = await w.project('enterprise')
+})
+afterAll(() => w[Symbol.asyncDispose]())
+
+const toolNames = operations.filter((op) => op.tool).map((op) => op.id)
+const post = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
+  w.call('POST /mcp', { key: owner.key, bytes: Buffer.from(body), type: 'application/json', headers })
+const send = (message: unknown, headers?: Record<string, string>) => post(JSON.stringify(message), headers)
+
+/** The official client; it checks every answer against the tool's output schema. */
+async function connect(key: string, mode: 'legacy' | { pin: string }) {
+  const client = new Client({ name: 'plinth-test', version: '1' }, { versionNegotiation: { mode } })
+  const requestInit = { headers: { authorization: `Bearer ${key}` } }
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${w.base}/mcp`), { requestInit }))
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
+}
+
+describe.each([
+  ['with a handshake', 'legacy'],
+  ['in revision 2026-07-28, without state', { pin: '2026-07-28' }],
+] as const)('the official client %s', (_how, mode) => {
+  test('J01 J02 J03 J04 C06: lists and calls every tool, and each answers as REST does', async () => {
+    await using client = await connect(owner.key, mode)
+    expect(client.getInstructions()?.split('\n')).toHaveLength(10)
+    const { tools } = await client.listTools()
+    expect(tools.map((tool) => tool.name)).toEqual(toolNames)
+    const called = new Set<string>()
+    async function call(name: string, args: Record<string, unknown> = {}): Promise<any> {
+      called.add(name)
+      const { isError, structuredContent, content } = await client.callTool({ name, arguments: args })
+      if (isError) throw new Error(`${name}: ${JSON.stringify(content)}`)
+      const [text] = content
+      const body = JSON.parse(text?.type === 'text' ? text.text : '')
+      expect(structuredContent).toEqual(Array.isArray(body) ? { items: body } : body)
+      return body
+    }
+    async function ended(deploy_id: string): Promise<any> {
+      await w.ended(deploy_id, owner.key)
+      return await call('get_deploy_status', { deploy_id })
+    }
+    const rest = async (path: string) => (await w.call(`GET /api/v1/${path}`, { key: owner.key })).body
+
+    expect((await call('whoami')).project_id).toBe(owner.id)
+    const { id: site_id } = await call('create_site', { name: 'By an agent', subdomain: randomName() })
+    const first = await ended((await call('deploy_files', { site_id, files: [page('one')] })).id)
+    expect(first).toMatchObject({ status: 'active', file_count: 1 })
+    expect(await call('get_manifest', { site_id })).toEqual(await rest(`sites/${site_id}/manifest`))
+    const second = await ended((await call('deploy_files', { site_id, files: [page('two')], activate: false })).id)
+    expect(second).toMatchObject({ status: 'ready', is_preview: true })
+    const activation = await call('activate_deploy', { deploy_id: second.id })
+    expect(activation).toMatchObject({ ok: true, status: 'active', previous_deploy_id: first.id })
+    expect(await call('delete_deploy', { deploy_id: first.id })).toEqual({ ok: true })
+    const source_base64 = tarGz([{ name: 'index.html', data: 'three' }]).toString('base64')
+    expect(await call('deploy_site', { site_id, source_base64 })).toMatchObject({ status: 'queued', source_kind: 'archive' })
+    // the newest is in work, so its fields may change between the two calls
+    const ids = (deploys: { id: string }[]) => deploys.map((deploy) => deploy.id)
+    expect(ids(await call('list_deploys', { site_id, limit: 3 }))).toEqual(ids(await rest(`sites/${site_id}/deploys`)))
+    await call('update_site', { site_id, name: 'Renamed', description: null })
+    await call('set_site_enabled', { site_id, enabled: false })
+    expect(await call('get_site', { site_id })).toEqual(await rest(`sites/${site_id}`))
+    expect(await call('list_sites')).toEqual(await rest('sites'))
+    expect([...called].sort()).toEqual([...toolNames].sort())
+  })
+
+  test('J01: a failed call is an answer with status and message, not an exception', async () => {
+    await using client = await connect(owner.key, mode)
+    await client.listTools()
+    const failed = await client.callTool({ name: 'get_site', arguments: { site_id: '00000000-0000-7000-8000-000000000000' } })
+    const failure = { status: 404, message: expect.stringContaining('list_sites') }
+    expect([failed.isError, failed.structuredContent]).toEqual([true, failure])
+    expect(failed.content).toEqual([{ type: 'text', text: JSON.stringify(failed.structuredContent) }])
+    await expect(client.callTool({ name: 'no_such_tool' })).rejects.toMatchObject({ code: -32602 })
+  })
+})
+
+test('J11 A02 C03: tools have the scopes and the isolation of REST', async () => {
+  const readonly = await w.key(owner, 'readonly')
+  const refused = await w.tool('create_site', { name: 'x', subdomain: randomName() }, readonly)
+  expect([refused.isError, refused.structuredContent.status]).toEqual([true, 403])
+  expect((await w.tool('list_sites', {}, readonly)).isError).toBeUndefined()
+  const foreign = await makeSite(w, other)
+  const missing = '00000000-0000-7000-8000-000000000000'
+  const answers = await Promise.all([foreign.id, missing].map((site_id) => w.tool('get_site', { site_id }, owner.key)))
+  expect(answers[0]).toEqual(answers[1])
+  expect(answers[0]?.structuredContent.status).toBe(404)
+})
+
+test('every tool has a title, a description, all four hints and schemas that stand for themselves', async () => {
+  const { body } = await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+  for (const tool of body.result.tools) {
+    expect([tool.name, tool.title, tool.description]).toEqual([tool.name, expect.any(String), expect.any(String)])
+    const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = tool.annotations
+    const hints = [readOnlyHint, destructiveHint, idempotentHint, openWorldHint]
+    expect([tool.name, hints.map((hint) => typeof hint)]).toEqual([tool.name, Array(4).fill('boolean')])
+    expect([tool.name, tool.inputSchema.type, tool.outputSchema.type]).toEqual([tool.name, 'object', 'object'])
+    // clients of the first SDK check failures too
+    expect([tool.name, tool.outputSchema.anyOf.at(-1).required]).toEqual([tool.name, ['status', 'message']])
+    const schemas = JSON.stringify([tool.inputSchema, tool.outputSchema])
+    expect([tool.name, schemas.match(/"\$\w+"|"additionalProperties":false|"type":\[/g)]).toEqual([tool.name, null])
+  }
+})
+
+test('E1: arguments that a tool does not know are ignored', async () => {
+  const { structuredContent } = await w.tool('whoami', { reason: 'curious', ['__proto__']: { plan: 'x' } }, owner.key)
+  expect(structuredContent.project_id).toBe(owner.id)
+})
+
+const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', arguments: {} } }
+test.each<[string, string | Uint8Array, number, unknown]>([
+  ['is empty', '', -32700, null],
+  ['is cut off', '{"jsonrpc":"2.0","id":1', -32700, null],
+  ['is not UTF-8', Buffer.from([0x22, 0xff, 0x22]), -32700, null],
+  ['is null', 'null', -32600, null],
+  ['is a number', '5', -32600, null],
+  ['is an empty object', '{}', -32600, null],
+  ['is an empty batch', '[]', -32600, null],
+  ['is a batch', JSON.stringify([call, call]), -32600, null],
+  ['has another version', JSON.stringify({ ...call, jsonrpc: '1.0' }), -32600, 1],
+  ['has no version', JSON.stringify({ ...call, jsonrpc: undefined, id: 'a' }), -32600, 'a'],
+  ['has a null id', JSON.stringify({ ...call, id: null }), -32600, null],
+  ['has an object as id', JSON.stringify({ ...call, id: {} }), -32600, null],
+  ['has a fraction as id', JSON.stringify({ ...call, id: 1.5 }), -32600, 1.5],
+  ['has no method', JSON.stringify({ ...call, method: undefined }), -32600, 1],
+  ['has a number as method', JSON.stringify({ ...call, method: 5 }), -32600, 1],
+  ['has params in an array', JSON.stringify({ ...call, params: [] }), -32600, 1],
+  ['has no params', JSON.stringify({ ...call, params: undefined }), -32600, 1],
+  ['names no tool', JSON.stringify({ ...call, params: { arguments: {} } }), -32600, 1],
+  ['has arguments in an array', JSON.stringify({ ...call, params: { name: 'whoami', arguments: [] } }), -32600, 1],
+  ['has null as arguments', JSON.stringify({ ...call, params: { name: 'whoami', arguments: null } }), -32600, 1],
+])('J01: a body that %s is a JSON-RPC error with 400', async (_what, text, code, id) => {
+  const { status, headers, body } = await post(text)
+  expect([status, headers.get('content-type')]).toEqual([400, 'application/json; charset=utf-8'])
+  expect(body).toEqual({ jsonrpc: '2.0', id, error: { code, message: expect.stringMatching(/\w+ \w+/) } })
+})
+
+test('J01: whatever the message, the answer is JSON-RPC under its id and no fault of ours', async () => {
+  const odd = <T>(values: readonly T[]) => fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...values) }, fc.jsonValue())
+  const params = fc.record(
+    {
+      name: odd(toolNames),
+      arguments: fc.oneof(fc.dictionary(odd(['site_id', 'files']).map(String), fc.jsonValue()), fc.jsonValue()),
+      _meta: fc.jsonValue(),
+    },
+    { requiredKeys: [] },
+  )
+  const message = fc.record(
+    {
+      jsonrpc: odd(['2.0']),
+      id: odd([1, 'a', null]),
+      method: odd(['tools/call', 'tools/list', 'initialize']),
+      params: fc.oneof(params, fc.jsonValue()),
+    },
+    { requiredKeys: ['jsonrpc', 'method'] },
+  )
+  await fc.assert(
+    fc.asyncProperty(message, async (sent) => {
+      const { status, body } = await send(sent)
+      if (status === 202) {
+        expect([body, 'id' in sent]).toEqual(['', false])
+        return
+      }
+      expect([200, 400]).toContain(status)
+      const outcome = status === 200 && body.result ? 'result' : 'error'
+      expect(body).toEqual({ jsonrpc: '2.0', id: body.id, [outcome]: expect.any(Object) })
+      expect([sent.id, null]).toContain(body.id)
+      if (status === 200) expect(body.id).toBe(sent.id)
+    }),
+    { numRuns: 400, seed: 48 },
+  )
+}, 60_000)
+
+test.each([
+  ['an unknown tool', { ...call, params: { name: 'publish', arguments: {} } }, -32602, /publish.*tools\/list/],
+  ['a name of every object', { ...call, params: { name: '__proto__', arguments: {} } }, -32602, /tools\/list/],
+  ['an unknown method', { ...call, method: 'sites/list' }, -32601, /not found/],
+  ['resources, which it has not', { ...call, method: 'resources/list' }, -32601, /not found/],
+])('J01: %s is a JSON-RPC error under the id of the request', async (_what, message, code, text) => {
+  const { status, body } = await send({ ...message, id: 'x-1' })
+  const error = { code, message: expect.stringMatching(text) }
+  expect([status, body]).toEqual([200, { jsonrpc: '2.0', id: 'x-1', error }])
+})
+
+test.each([
+  ['a missing member', 'create_site', { name: 'x' }, 400],
+  ['a wrong type', 'create_site', { name: 'x', subdomain: 7 }, 422],
+  ['a malformed id', 'get_site', { site_id: 'x' }, 422],
+  ['an archive that is no base64', 'deploy_site', { source_base64: '%' }, 400],
+  ['files nested too deep', 'deploy_files', { files: JSON.parse(`${'{"a":'.repeat(500)}1${'}'.repeat(500)}`) }, 422],
+])('J01: %s is an answer with isError', async (_what, name, args, status) => {
+  const site = await makeSite(w, owner)
+  const { isError, structuredContent } = await w.tool(name, { site_id: site.id, ...args }, owner.key)
+  expect([isError, structuredContent]).toEqual([true, { status, message: expect.any(String) }])
+})
+
+test.each(['tools/call', 'notifications/initialized', 'notifications/unknown'])(
+  'a %s without an id is taken with 202 and nothing',
+  async (method) => {
+    const { status, body } = await send({ jsonrpc: '2.0', method, params: { name: 'whoami' } })
+    expect([status, body]).toEqual([202, ''])
+  },
+)
+
+test.each([7, 'seven', ''])('the id %j comes back', async (id) => {
+  expect((await send({ jsonrpc: '2.0', id, method: 'ping' })).body).toEqual({ jsonrpc: '2.0', id, result: {} })
+})
+
+test.each([
+  ['host', 'evil.example', 403],
+  ['host', 'evil.localhost:8080', 403],
+  ['host', 'LOCALHOST:9', 200],
+  ['host', '[::1]:8080', 200],
+  ['origin', 'null', 403],
+  ['origin', 'http://evil.example', 403],
+  ['origin', 'http://localhost:8080.evil.example', 403],
+  ['origin', 'http://localhost:8080', 200],
+])('the tool server answers a request with the %s %s with %i', async (header, value, expected) => {
+  const headers = { authorization: `Bearer ${owner.key}`, 'content-type': 'application/json', [header]: value }
+  // fetch chooses the Host itself
+  const outgoing = request(`${w.base}/mcp`, { method: 'POST', headers }).end(JSON.stringify(call))
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  response.resume()
+  expect(response.statusCode).toBe(expected)
+})
+
+test('A01: without a key the tool server answers 401, whatever the body', async () => {
+  const { status, headers, body } = await w.call('POST /mcp', { bytes: Buffer.from('{'), type: 'text/plain' })
+  expect([status, headers.get('www-authenticate'), Object.keys(body)]).toEqual([401, 'Bearer', ['message']])
+})
+
+test('J10: a tool that takes confirm refuses without confirm: true, and only after the scope', async () => {
+  const destroyed: string[] = []
+  const destroy = operation({
+    id: 'destroy_site',
+    title: 'Destroy a site',
+    summary: 'For this test.',
+    tag: 'Test',
+    tool: { confirm: true },
+    scope: 'full',
+    input: z.object({ site_id: z.string() }),
+    output: z.object({ ok: z.literal(true) }),
+    handler: async (_ctx, input) => {
+      destroyed.push(JSON.stringify(input))
+      return { ok: true as const }
+    },
+  })
+  const serve = createToolServer([destroy])
+  async function ask(scope: string, method: string, params: object = {}): Promise<any> {
+    const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+    const ctx = { caller: { scope } } as Context
+    const response = await serve(
+      new Request('http://localhost/mcp', { method: 'POST', headers }),
+      { jsonrpc: '2.0', id: 1, method, params },
+      ctx,
+    )
+    return ((await response.json()) as { result: unknown }).result
+  }
+  const { tools } = await ask('full', 'tools/list')
+  expect(tools[0].inputSchema.properties.confirm).toMatchObject({ type: 'boolean' })
+  expect(tools[0].inputSchema.required).toEqual(['site_id', 'confirm'])
+  expect(tools[0].annotations.destructiveHint).toBe(true)
+  const callWith = (args: object, scope = 'full') => ask(scope, 'tools/call', { name: 'destroy_site', arguments: args })
+  for (const args of [{ site_id: 's' }, { site_id: 's', confirm: false }, { site_id: 's', confirm: 'true' }, {}]) {
+    const { isError, structuredContent } = await callWith(args)
+    expect([isError, structuredContent]).toEqual([true, { status: 400, message: expect.stringContaining('confirm: true') }])
+  }
+  expect((await callWith({ site_id: 's', confirm: true }, 'editor')).structuredContent.status).toBe(403)
+  expect(destroyed).toEqual([])
+  expect((await callWith({ site_id: 's', confirm: true })).structuredContent).toEqual({ ok: true })
+  expect(destroyed).toEqual(['{"site_id":"s"}'])
+})
+
+test('L01 J04: an archive of 50 MB goes through the tool server in base64, larger bodies are refused with 413', async () => {
+  const site = await makeSite(w, owner)
+  const bytes = randomBytes(maxArchiveBytes)
+  bytes.set([0x1f, 0x8b])
+  const source_base64 = bytes.toString('base64')
+  const { isError, structuredContent } = await w.tool('deploy_site', { site_id: site.id, source_base64 }, owner.key)
+  expect([isError, structuredContent.status]).toEqual([undefined, 'queued'])
+  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  const stored = await w.db
+    .selectFrom('deploys')
+    .select(['source_sha256', 'source_bytes'])
+    .where('id', '=', structuredContent.id)
+    .executeTakeFirstOrThrow()
+  expect(stored).toEqual({ source_sha256: sha256, source_bytes: maxArchiveBytes })
+  const large = await post(Buffer.alloc(maxToolBodyBytes + 1, ' '))
+  expect([large.status, Object.keys(large.body)]).toEqual([413, ['message']])
+})
+
+test('large calls take turns, one that waits for its own turn among them', async () => {
+  const site = await makeSite(w, owner)
+  const files = [page('large'), { path: 'noise.bin', content: randomBytes(1_500_000).toString('base64'), encoding: 'base64' }]
+  const deploys = await Promise.all(
+    Array.from({ length: 4 }, () => w.tool('deploy_files', { site_id: site.id, files, activate: false }, owner.key)),
+  )
+  expect(deploys.map((deploy) => deploy.structuredContent.status)).toEqual(Array(4).fill('queued'))
+})

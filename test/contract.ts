@@ -1,0 +1,38 @@
+import { expect } from 'vitest'
+import { openApiDocument } from '../api/openapi.ts'
+import { operations } from '../api/operations/index.ts'
+import { operatorOperations } from '../api/operator/index.ts'
+import { restShape } from '../api/rest.ts'
+
+const routes = [...operations, ...operatorOperations].flatMap((op) => {
+  const shape = restShape(op)
+  if (!shape) return []
+  const path = new RegExp(`^${shape.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+  return { op, method: shape.method, template: shape.path, path }
+})
+
+const documented = openApiDocument([...operations, ...operatorOperations], {}, 'http://localhost').paths as Record<
+  string,
+  Record<string, { responses: Record<string, { headers?: Record<string, unknown>; $ref?: string }> }>
+>
+
+interface Received {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: unknown
+}
+
+/** O03: fails when an operation answers what its document does not say: another status, member or form of error. */
+export function expectDocumented(method: string, target: string, { status, headers, body }: Received): void {
+  const path = target.split('?')[0] ?? ''
+  const route = routes.find((candidate) => candidate.method === method && candidate.path.test(path))
+  if (!route) return
+  const { op, template } = route
+  const statuses = Object.keys(documented[template]?.[method.toLowerCase()]?.responses ?? {})
+  expect(statuses, `${op.id} answered ${status} ${JSON.stringify(body)}`).toContain(String(status))
+  expect(headers.get('content-type'), op.id).toMatch(/^application\/json/)
+  if (status === 200) expect(op.output.parse(body), `${op.id} answered members that it does not declare`).toEqual(body)
+  else expect(body, op.id).toEqual({ message: expect.stringMatching(/\S/) })
+  if (status === 401) expect(headers.get('www-authenticate'), op.id).toBe('Bearer')
+  if (status === 429 || status === 503) expect(Number(headers.get('retry-after')), op.id).toBeGreaterThan(0)
+}
