@@ -1,0 +1,43 @@
+import { once } from 'node:events'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { listenOnSocket } from '../../infra/listen.ts'
+
+let dir: string
+let path: string
+let server: AsyncDisposable
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'plinth-listen-'))
+  path = join(dir, 'http.sock')
+  server = await listenOnSocket((_req, res) => res.end('ok'), path, 60_000)
+})
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await rm(dir, { recursive: true, force: true })
+})
+
+async function send(bytes: string): Promise<string> {
+  const socket = connect(path)
+  await once(socket, 'connect')
+  socket.write(bytes)
+  return await text(socket)
+}
+
+test.each([
+  ['no HTTP at all', 'hello\r\n\r\n', 400],
+  ['two lengths', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400],
+  ['a length and chunks', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n', 400],
+  ['headers of 64 KB', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(65_536)}\r\n\r\n`, 431],
+])('C02 O04: a request with %s is answered with a message', async (_what, bytes, status) => {
+  const [head = '', body = ''] = (await send(bytes)).split('\r\n\r\n')
+  expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  expect(Object.keys(JSON.parse(body) as object)).toEqual(['message'])
+})
+
+test('only the user of the process can connect', async () => {
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
+})
