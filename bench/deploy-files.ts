@@ -1,15 +1,10 @@
 import { once } from 'node:events'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
-import { loadConfig } from '../infra/config.ts'
 import { apiOnSocket } from '../infra/local/api-client.ts'
-import { freePort } from '../infra/local/ports.ts'
-import { startStack } from '../infra/local/stack.ts'
+import { withStack } from './stack.ts'
 
 // How long from sending ten small files until the edge serves them, through the real processes and Caddy.
 //   npx node bench/deploy-files.ts
@@ -17,17 +12,7 @@ import { startStack } from '../infra/local/stack.ts'
 const runs = 50
 const warmUps = 5
 
-const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
-// the user of PostgreSQL has to pass through
-await chmod(dir, 0o711)
-try {
-  const settings = {
-    PLINTH_DATA_DIR: dir,
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
-  }
-  const signal = new AbortController().signal
-  await using stack = await startStack(loadConfig({ ...settings, HOME: process.env.HOME }), { report: () => undefined, signal })
+await withStack(async (stack) => {
   const { config, demo } = stack
   if (!demo?.site) throw new Error('there is no demo site')
   const call = apiOnSocket(config.sockets.api)
@@ -57,9 +42,7 @@ try {
   }
   print('accepted', accepted)
   print('served', served)
-} finally {
-  await rm(dir, { recursive: true, force: true })
-}
+})
 
 function print(what: string, samples: number[]): void {
   const sorted = [...samples].sort((a, b) => a - b)

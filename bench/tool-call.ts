@@ -1,12 +1,7 @@
 import { once } from 'node:events'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { loadConfig } from '../infra/config.ts'
-import { freePort } from '../infra/local/ports.ts'
-import { startStack } from '../infra/local/stack.ts'
+import { withStack } from './stack.ts'
 
 // What a tool call costs over the same REST call: both in turn over one kept connection each, through the real processes.
 //   npx node bench/tool-call.ts
@@ -23,17 +18,7 @@ const tools = [
   ['list_sites', '/api/v1/sites'],
 ] as const
 
-const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
-// the user of PostgreSQL has to pass through
-await chmod(dir, 0o711)
-try {
-  const settings = {
-    PLINTH_DATA_DIR: dir,
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
-  }
-  const signal = new AbortController().signal
-  await using stack = await startStack(loadConfig({ ...settings, HOME: process.env.HOME }), { report: () => undefined, signal })
+await withStack(async (stack) => {
   const { config, demo } = stack
   if (!demo) throw new Error('there is no demo project')
   const places = [
@@ -55,9 +40,7 @@ try {
       console.log(`${tool} ${place}`.padEnd(28), rest.toFixed(2).padStart(7), ...columns)
     }
   }
-} finally {
-  await rm(dir, { recursive: true, force: true })
-}
+})
 
 interface Target {
   readonly host?: string
