@@ -70,6 +70,8 @@ export function caddyConfig(config: Config): CaddyConfig {
         },
       },
       tls: {
+        // cleaning at the start removes the empty folder of a name just before its certificate is written there; the next try is a minute later
+        disable_storage_clean: true,
         certificates: { automate: certificates },
         automation: { policies: [{ subjects: certificates, issuers: [{ module: 'internal', ca: 'local' }] }] },
       },

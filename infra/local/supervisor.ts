@@ -36,8 +36,14 @@ export async function supervise(name: string, start: Start, options: SupervisorO
   let current: Running | undefined = await startRecorded()
   const keeping = keep()
 
-  function startRecorded(): Promise<Running> {
-    return start(stopped, (pid) => records.add(name, pid))
+  async function startRecorded(): Promise<Running> {
+    try {
+      return await start(stopped, (pid) => records.add(name, pid))
+    } catch (error) {
+      // what failed to start, or was stopped meanwhile, has been ended
+      await records.remove(name)
+      throw error
+    }
   }
 
   async function keep(): Promise<void> {
