@@ -8,6 +8,17 @@ import { adminOrigin, type CaddyConfig } from './config.ts'
  * @throws Error with Caddy's own words when it refuses the configuration
  */
 export async function pushCaddyConfig(socketPath: string, config: CaddyConfig): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await push(socketPath, config)
+    } catch (error) {
+      // the admin server that is being replaced may close a connection that it has just taken
+      if (tries === 5 || (error as { code?: string }).code !== 'UND_ERR_SOCKET') throw error
+    }
+  }
+}
+
+async function push(socketPath: string, config: CaddyConfig): Promise<void> {
   await using agent = closing(new Agent({ connect: { socketPath }, headersTimeout: 20_000 }))
   const call = (method: 'GET' | 'POST', path: string, body?: CaddyConfig) =>
     request(`http://caddy${path}`, {

@@ -123,7 +123,7 @@ describe('reading', () => {
       expect(answer.headers['content-encoding']).toBe('gzip')
       expect(gunzipSync(answer.body).toString()).toBe(text)
     }
-    expect(counts.open).toBe(0)
+    await expect.poll(() => counts.open).toBe(0)
   })
 
   test('visitors who leave in the middle leave nothing open', async () => {
