@@ -4,7 +4,7 @@ import { maxWaitingDeployFiles } from '../core/limits.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { openDatabase } from '../infra/db/database.ts'
-import { listenOnSocket } from '../infra/listen.ts'
+import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
@@ -41,7 +41,7 @@ await runMain(async () => {
     spoolDir,
     operatorToken,
   })
-  stack.use(await listenOnSocket(app.callback(), config.sockets.api, uploadTimeoutMs))
+  stack.use(await openServer(app.callback(), { path: config.sockets.api }, { requestTimeoutMs: uploadTimeoutMs }))
   log.info({ socket: config.sockets.api }, 'api started')
   return stack.move()
 })

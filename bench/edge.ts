@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Manifest } from '../core/manifest.ts'
 import { openContent } from '../edge/content.ts'
+import { edgeLimits } from '../edge/edge.ts'
 import { createHandler } from '../edge/handler.ts'
 import { openRouteTable } from '../edge/routes.ts'
-import { openServer } from '../edge/server.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
+import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
 
 // What the edge costs beside a Node server that only says "ok", measured by wrk: `node bench/edge.ts [seconds per case]`.
@@ -24,7 +25,7 @@ else await measure(Number(role ?? 2), 5)
 async function serve(what: 'edge' | 'ok'): Promise<void> {
   await using opened = new AsyncDisposableStack()
   const { port } = opened.use(
-    what === 'ok' ? await openServer((_req, res) => res.end('ok'), { port: 0 }) : await openSite(opened),
+    what === 'ok' ? await openServer((_req, res) => res.end('ok'), { port: 0 }, edgeLimits) : await openSite(opened),
   )
   process.stdout.write(`${port}\n`)
   await once(process, 'SIGTERM')
@@ -44,7 +45,7 @@ async function openSite(opened: AsyncDisposableStack) {
   const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
   routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256: sha256 }])
   const content = openContent(cas)
-  return await openServer(createHandler({ platformDomain: 'plinth.test', routes, content, log }), { port: 0 })
+  return await openServer(createHandler({ platformDomain: 'plinth.test', routes, content, log }), { port: 0 }, edgeLimits)
 }
 
 async function measure(seconds: number, rounds: number): Promise<void> {

@@ -1,10 +1,13 @@
 import type { Cas } from '../infra/cas/cas.ts'
 import { followRoutes } from '../infra/db/routes.ts'
+import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
 import { openContent } from './content.ts'
 import { createHandler } from './handler.ts'
 import { openRouteTable } from './routes.ts'
-import { type Listen, openServer } from './server.ts'
+
+/** Visitors send no bodies, and one who reads nothing for a minute holds an open file. */
+export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 60_000 }
 
 export interface EdgeOptions {
   /** Sites are `<subdomain>.<platformDomain>`. */
@@ -28,7 +31,7 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   await using opened = new AsyncDisposableStack()
   const routes = opened.use(await openRouteTable(options))
   const content = openContent(options.cas)
-  const server = opened.use(await openServer(createHandler({ platformDomain, routes, content, log }), options.listen))
+  const server = opened.use(await openServer(createHandler({ platformDomain, routes, content, log }), options.listen, edgeLimits))
   opened.use(followRoutes(options.databaseUrl, routes))
   const stack = opened.move()
   return { port: server.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }

@@ -1,33 +1,89 @@
 import { once } from 'node:events'
 import { chmod, mkdir, rm } from 'node:fs/promises'
-import { createServer, type RequestListener, type ServerOptions } from 'node:http'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Duplex } from 'node:stream'
 
-/** Longer than Caddy keeps an idle connection, so that Caddy never writes to one that is being closed. */
-const keepAliveTimeout = 150_000
+/** A unix socket, or a port of the loopback address (0: a free one). */
+export type Listen = { readonly path: string } | { readonly port: number }
+
+export interface ServerLimits {
+  /** In which a whole request has to arrive. */
+  readonly requestTimeoutMs: number
+  /** After which a connection on which nothing moves is closed; without it, it may wait. */
+  readonly stalledMs?: number
+}
+
+export interface OpenedServer extends AsyncDisposable {
+  /** Undefined for a unix socket. */
+  readonly port: number | undefined
+}
+
+const drainMs = 10_000
 
 /**
- * Serves HTTP on a unix socket that only this user can reach. A socket left by a killed process is replaced.
- * Closing stops taking connections and waits for the requests in flight.
- * @param requestTimeoutMs in which a whole request has to arrive
+ * Serves HTTP until disposed; then it takes no new connections, lets running responses end for up to ten seconds, and closes.
+ * A unix socket can be reached by this user only; one that a killed process left is replaced.
+ * @throws when another process serves the socket
  */
-export async function listenOnSocket(handler: RequestListener, path: string, requestTimeoutMs: number): Promise<AsyncDisposable> {
-  const options: ServerOptions = { headersTimeout: 10_000, requestTimeout: requestTimeoutMs, keepAliveTimeout, keepAlive: true }
-  const server = createServer(options, handler)
+export async function openServer(listener: RequestListener, listen: Listen, limits: ServerLimits): Promise<OpenedServer> {
+  const server = createServer(
+    {
+      headersTimeout: 10_000,
+      requestTimeout: limits.requestTimeoutMs,
+      connectionsCheckingInterval: 5000,
+      // longer than the two minutes after which Caddy drops an idle connection, so that it never writes into a closed one
+      keepAliveTimeout: 150_000,
+    },
+    listener,
+  )
+  if (limits.stalledMs !== undefined) server.timeout = limits.stalledMs
   server.on('clientError', refuse)
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  await rm(path, { force: true })
-  server.listen(path)
-  await once(server, 'listening')
-  await chmod(path, 0o600)
+  // a connection without a first request does not count as idle
+  const unused = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    unused.add(socket)
+    socket.once('close', () => unused.delete(socket))
+  })
+  server.on('request', ({ socket }) => unused.delete(socket))
+  await listenOn(server, listen)
+
   return {
+    port: 'path' in listen ? undefined : (server.address() as AddressInfo).port,
     async [Symbol.asyncDispose]() {
       const closed = once(server, 'close')
       server.close()
+      for (const socket of unused) socket.destroy()
+      const idle = setInterval(() => server.closeIdleConnections(), 50)
+      const end = setTimeout(() => server.closeAllConnections(), drainMs)
       await closed
+      clearInterval(idle)
+      clearTimeout(end)
     },
   }
+}
+
+async function listenOn(server: Server, listen: Listen): Promise<void> {
+  if ('path' in listen) await freeSocket(listen.path)
+  server.listen('path' in listen ? listen : { port: listen.port, host: '127.0.0.1' })
+  await once(server, 'listening')
+  if ('path' in listen) await chmod(listen.path, 0o600)
+}
+
+/** Makes the folder, and removes the socket that a killed process left. */
+async function freeSocket(path: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const probe = connect(path)
+  try {
+    await once(probe, 'connect')
+  } catch {
+    await rm(path, { force: true })
+    return
+  } finally {
+    probe.destroy()
+  }
+  throw new Error(`another process already serves ${path}`)
 }
 
 const refusals: Readonly<Record<string, string>> = {
@@ -35,7 +91,7 @@ const refusals: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
 
-/** What Node's parser does not let through to the handler is answered in the form of every other error. */
+/** What Node's parser does not let through to the listener is answered in the form of every other error. */
 function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy()
   const status = refusals[error.code ?? ''] ?? '400 Bad Request'

@@ -8,14 +8,14 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { openEdge } from '../../edge/edge.ts'
+import { edgeLimits, openEdge } from '../../edge/edge.ts'
 import { openRouteTable } from '../../edge/routes.ts'
-import { openServer } from '../../edge/server.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { loadConfig } from '../../infra/config.ts'
 import { type Db, openDatabase } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../../infra/db/routes.ts'
+import { openServer } from '../../infra/listen.ts'
 import { createDatabase } from '../database.ts'
 import { ask, log, platformDomain, routeOf, storeFiles } from './test-edge.ts'
 
@@ -125,14 +125,14 @@ describe('the socket', () => {
 
   test('of a process that still serves is left alone', async () => {
     const path = join(dir, 'edge.sock')
-    await using _first = await openServer((_req, res) => res.end('first'), { path })
-    await expect(openServer(() => undefined, { path })).rejects.toThrow('another process already serves')
+    await using _first = await openServer((_req, res) => res.end('first'), { path }, edgeLimits)
+    await expect(openServer(() => undefined, { path }, edgeLimits)).rejects.toThrow('another process already serves')
     expect((await getOverSocket(path)).body).toBe('first')
   })
 
   test('whose place a file has is an error', async () => {
     await writeFile(join(dir, 'file'), '')
-    await expect(openServer(() => undefined, { path: join(dir, 'file', 'edge.sock') })).rejects.toThrow()
+    await expect(openServer(() => undefined, { path: join(dir, 'file', 'edge.sock') }, edgeLimits)).rejects.toThrow()
   })
 })
 
@@ -144,7 +144,7 @@ test('at the end a running response is finished and idle connections are closed'
     arrived.resolve()
     void release.promise.then(() => res.end('late'))
   }
-  const server = await openServer(listener, { path })
+  const server = await openServer(listener, { path }, edgeLimits)
   const idle = connect(path)
   await once(idle, 'connect')
   const running = getOverSocket(path)

@@ -8,12 +8,13 @@ import { text } from 'node:stream/consumers'
 import type { Manifest } from '../../core/manifest.ts'
 import { compressible } from '../../core/media.ts'
 import { type ContentLimits, openContent } from '../../edge/content.ts'
+import { edgeLimits } from '../../edge/edge.ts'
 import { createHandler } from '../../edge/handler.ts'
 import { openRouteTable } from '../../edge/routes.ts'
-import { openServer } from '../../edge/server.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import type { Route } from '../../infra/db/routes.ts'
+import { openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
 
@@ -88,7 +89,7 @@ export async function openTestEdge({ limits, wrap = (cas) => cas }: TestEdgeOpti
   const routes = opened.use(await openRouteTable({ snapshotDir: join(dir, 'routes'), log }))
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
-  const server = opened.use(await openServer(createHandler({ platformDomain, routes, content, log }), { port: 0 }))
+  const server = opened.use(await openServer(createHandler({ platformDomain, routes, content, log }), { port: 0 }, edgeLimits))
   const port = server.port ?? 0
   const stack = opened.move()
   return {

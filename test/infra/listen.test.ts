@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { listenOnSocket } from '../../infra/listen.ts'
+import { openServer } from '../../infra/listen.ts'
 
 let dir: string
 let path: string
@@ -13,7 +13,7 @@ let server: AsyncDisposable
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'plinth-listen-'))
   path = join(dir, 'http.sock')
-  server = await listenOnSocket((_req, res) => res.end('ok'), path, 60_000)
+  server = await openServer((_req, res) => res.end('ok'), { path }, { requestTimeoutMs: 60_000 })
 })
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
