@@ -68,6 +68,18 @@ export interface DeployActivities {
   publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
 }
 
+/** Activities of the control queue, implemented in `activities/retention.ts`. */
+export interface RetentionActivities {
+  /** Purges the inactive deploys of a site beyond what its plan keeps; answers how many. May be repeated. */
+  applyRetention(input: { readonly site_id: string }): Promise<number>
+}
+
+/** Activities of the control queue, implemented in `activities/checks.ts`. */
+export interface CheckActivities {
+  /** Looks the files of a deploy through for recommendations, if that was asked for and not done yet; answers how many there are. May be repeated. */
+  checkSite(input: { readonly deploy_id: string }): Promise<number>
+}
+
 export type FinishedBuild = { readonly status: 'ready' } | { readonly status: 'failed'; readonly error: string }
 
 export interface DeployRunInput extends DeployInput {
@@ -75,6 +87,7 @@ export interface DeployRunInput extends DeployInput {
 }
 
 export interface ClaimedWork {
+  readonly site_id: string
   readonly site_name: string
   readonly seq: number
   readonly source_kind: string
@@ -96,6 +109,8 @@ export interface BuildInput {
   readonly storage_bytes: number | null
   /** The plan's title, for messages about its limits. */
   readonly plan_title: string
+  /** Folder of the source whose package.json is built; null is the root. */
+  readonly root_dir: string | null
 }
 
 /** What a build leaves in the CAS. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */

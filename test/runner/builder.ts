@@ -65,6 +65,7 @@ export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['
           source_sha256: source.sha256,
           storage_bytes: null,
           plan_title: 'Free',
+          root_dir: null,
           ...options.input,
         },
         { signal: options.signal ?? new AbortController().signal, onPhase: (phase) => phases.push(phase) },

@@ -32,6 +32,7 @@ export function createDeployActivities({ db, cas, plans, log, clock }: DeployAct
         source_sha256,
         storage_bytes: plans[plan].storage_bytes,
         plan_title: planTitle(plan),
+        root_dir: null,
       }
       log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
       return { ...work, build: build || null, built: status === 'ready' }
