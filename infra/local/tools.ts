@@ -92,6 +92,26 @@ const tools = {
     ways: [debianPackage('bubblewrap', 'usr/bin/bwrap')],
     installHint: 'the package bubblewrap of your distribution',
   },
+  // the certificate authority and the name server of tests; nothing that is started needs them
+  pebble: {
+    title: 'Pebble',
+    versionArgs: ['-version'],
+    versionPattern: /v?(\d+\.\d+\.\d+)/,
+    minimum: '2.8.0',
+    pinned: '2.10.1',
+    ways: [goInstall('github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1', 'ten seconds')],
+    installHint: 'https://github.com/letsencrypt/pebble',
+  },
+  'pebble-challtestsrv': {
+    title: 'the challenge test server of Pebble',
+    versionArgs: ['-h'],
+    // it prints no version, so that none of the PATH is taken
+    versionPattern: /^(\d+\.\d+\.\d+)$/,
+    minimum: '2.8.0',
+    pinned: '2.10.1',
+    ways: [goInstall('github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1', 'ten seconds')],
+    installHint: 'https://github.com/letsencrypt/pebble',
+  },
 } satisfies Record<string, Tool>
 
 /**

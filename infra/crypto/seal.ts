@@ -1,0 +1,80 @@
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
+
+/** A sealed text cannot be opened: it was changed, belongs to another place, or its key is not known here. */
+export class SealError extends Error {
+  override readonly name = 'SealError'
+}
+
+/** The place where a sealed text is kept. It opens nowhere else. */
+export interface SealContext {
+  readonly table: string
+  readonly id: string
+  readonly column: string
+}
+
+export interface Keyring {
+  /** Seals; others only open what was sealed before a rotation. */
+  readonly current: SealingKey
+  readonly byId: ReadonlyMap<string, SealingKey>
+}
+
+export interface SealingKey {
+  /** Eight hex digits that say which key it is, and nothing about it. */
+  readonly id: string
+  readonly secret: Uint8Array
+}
+
+const version = 'v1'
+const nonceBytes = 12
+const tagBytes = 16
+const form = new RegExp(`^${version}\\.([0-9a-f]{8})\\.([A-Za-z0-9_-]+)$`)
+
+/**
+ * @param secretKey PLINTH_SECRET_KEY
+ * @param earlier keys that were in use before, for texts that were not sealed anew yet
+ */
+export function openKeyring(secretKey: Uint8Array, earlier: readonly Uint8Array[] = []): Keyring {
+  const [current, ...others] = [secretKey, ...earlier].map(sealingKey) as [SealingKey, ...SealingKey[]]
+  return { current, byId: new Map([current, ...others].map((key) => [key.id, key])) }
+}
+
+function sealingKey(secretKey: Uint8Array): SealingKey {
+  const derive = (purpose: string) => new Uint8Array(hkdfSync('sha256', secretKey, '', purpose, 32))
+  const id = createHash('sha256').update(derive('plinth sealed texts, key id')).digest('hex').slice(0, 8)
+  return { id, secret: derive('plinth sealed texts') }
+}
+
+/** Encrypts a text with AES-256-GCM for one place. Each call gives another result: `v1.<key id>.<nonce, text and tag in base64url>`. */
+export function seal({ current }: Keyring, text: string, context: SealContext): string {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv('aes-256-gcm', current.secret, nonce, { authTagLength: tagBytes })
+  cipher.setAAD(place(context, current.id))
+  const sealed = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
+  return `${version}.${current.id}.${sealed.toString('base64url')}`
+}
+
+/** @throws SealError */
+export function open({ byId }: Keyring, sealed: string, context: SealContext): string {
+  const [, keyId = '', payload = ''] = form.exec(sealed) ?? []
+  const bytes = Buffer.from(payload, 'base64url')
+  if (bytes.length < nonceBytes + tagBytes) throw new SealError(`${described(context)} is no sealed text`)
+  const key = byId.get(keyId)
+  if (!key)
+    throw new SealError(
+      `${described(context)} was sealed with the key ${keyId}, which is not known: is PLINTH_SECRET_KEY another one now?`,
+    )
+  const decipher = createDecipheriv('aes-256-gcm', key.secret, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
+  decipher.setAAD(place(context, key.id))
+  decipher.setAuthTag(bytes.subarray(-tagBytes))
+  try {
+    return Buffer.concat([decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]).toString('utf8')
+  } catch (cause) {
+    throw new SealError(`${described(context)} was changed, or was sealed for another place`, { cause })
+  }
+}
+
+/** Whether a text should be sealed anew, as its key is no longer the current one. */
+export const needsResealing = ({ current }: Keyring, sealed: string) => form.exec(sealed)?.[1] !== current.id
+
+const place = ({ table, id, column }: SealContext, keyId: string) => Buffer.from([version, keyId, table, id, column].join('|'))
+const described = ({ table, id, column }: SealContext) => `${column} of ${table} ${id}`
