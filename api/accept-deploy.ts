@@ -1,51 +1,55 @@
-import { conflict } from '../core/errors.ts'
+import type { Recommendation } from '../core/checks/recommendation.ts'
+import { conflict, unavailable } from '../core/errors.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
-import { addBlobsOfDeploy, addedBytes, findBlobSizes } from '../infra/db/blobs.ts'
-import type { Tx } from '../infra/db/database.ts'
+import { findMissing } from '../infra/cas/missing.ts'
+import { addBlobsOfDeploy, type Blob, bytesOf, newBlobs } from '../infra/db/blobs.ts'
 import { type DeployRow, insertDeploy, type NewDeploy } from '../infra/db/deploys.ts'
 import { lockProject } from '../infra/db/projects.ts'
 import type { SiteRow } from '../infra/db/sites.ts'
+import { holdSweeper } from '../infra/db/sweep.ts'
 import { insertWorkflowStart } from '../infra/db/workflow-starts.ts'
 import { deployStart } from '../workflows/contract.ts'
 import type { Context } from './context.ts'
 import { checkDeployGates } from './gates.ts'
-import { unknownBlob } from './store-files.ts'
+import { missingBlobs, unknownBlob } from './store-files.ts'
+
+type Request = Pick<NewDeploy, 'source_kind' | 'activate'>
+
+export interface StoredFiles extends Request {
+  readonly copy: NonNullable<NewDeploy['copy']>
+  readonly files: readonly ManifestEntry[]
+  /** Files that name a blob of the project by its hash alone. */
+  readonly references: readonly { readonly path: string; readonly sha256: string }[]
+  /** What there is to recommend; undefined while the files are still looked through. */
+  readonly advice?: () => readonly Recommendation[] | undefined
+}
 
 /** A deploy whose bytes are stored: an archive to build, or a manifest of stored files. */
-export type StoredDeploy = Pick<NewDeploy, 'source_kind' | 'activate'> &
-  (
-    | { readonly source: NonNullable<NewDeploy['source']> }
-    | {
-        readonly copy: NonNullable<NewDeploy['copy']>
-        readonly files: readonly ManifestEntry[]
-        /** Files that name a blob of the project by its hash alone. */
-        readonly references: readonly { readonly path: string; readonly sha256: string }[]
-      }
-  )
+export type StoredDeploy = StoredFiles | (Request & { readonly source: NonNullable<NewDeploy['source']> })
 
 export const inTrash = () => conflict('the site is in the trash; restore it first')
 
 /**
  * Accepts a deploy: gates, the row and the start of its workflow in one transaction. What it returns is durable.
- * @throws AppError as the gates say; `conflict` when the site is in the trash
+ * @throws AppError as the gates say; `conflict` when the site is in the trash; `invalid` for a reference to a blob that is not the project's
  */
 export async function acceptDeploy(ctx: Context, site: SiteRow, deploy: StoredDeploy): Promise<DeployRow> {
   const accepted = await ctx.db.transaction().execute(async (tx) => {
     const project = await lockProject(tx, site.project_id)
-    const added = 'files' in deploy ? await addedBytes(tx, project.id, deploy.files) : deploy.source.size
-    await checkDeployGates(tx, ctx, project, { addedBytes: added, activate: deploy.activate })
+    await holdSweeper(tx)
+    const added = 'files' in deploy ? await newBlobs(tx, project.id, deploy.files) : [deploy.source]
+    if ('files' in deploy) requireReferences(deploy, added)
+    await checkDeployGates(tx, ctx, project, { addedBytes: bytesOf(added), activate: deploy.activate })
+    await requireObjects(ctx, deploy, added)
     const { source_kind, activate } = deploy
-    const content = 'files' in deploy ? { copy: deploy.copy } : { source: deploy.source }
+    const content = 'files' in deploy ? { copy: deploy.copy, recommendations: deploy.advice?.() } : { source: deploy.source }
     const row = await insertDeploy(
       tx,
       { site_id: site.id, project_id: project.id, source_kind, activate, ...content },
       ctx.clock(),
     )
     if (!row) throw inTrash()
-    if ('files' in deploy) {
-      await requireBlobs(tx, project.id, deploy.references)
-      await addBlobsOfDeploy(tx, project.id, deploy.files)
-    }
+    if ('files' in deploy) await addBlobsOfDeploy(tx, project.id, deploy.files)
     const { id, ...facts } = row
     await insertWorkflowStart(tx, deployStart({ ...facts, deploy_id: id, site_name: site.name }))
     return row
@@ -55,13 +59,18 @@ export async function acceptDeploy(ctx: Context, site: SiteRow, deploy: StoredDe
   return accepted
 }
 
-/** A purge may have taken a referenced blob since it was looked up; the project's lock keeps it from now on. */
-async function requireBlobs(tx: Tx, projectId: string, references: readonly { path: string; sha256: string }[]): Promise<void> {
-  const held = await findBlobSizes(
-    tx,
-    projectId,
-    references.map((file) => file.sha256),
-  )
-  const missing = references.find((file) => !held.has(file.sha256))
-  if (missing) throw unknownBlob(missing)
+/** A purge or the sweeper may have taken a referenced blob since it was looked up; from now on the rows are kept. */
+function requireReferences({ source_kind, references }: StoredFiles, added: readonly Blob[]): void {
+  const absent = new Set(added.map((blob) => blob.sha256))
+  const missing = references.filter((file) => absent.has(file.sha256))
+  const [first] = missing
+  if (!first) return
+  throw source_kind === 'manifest' ? missingBlobs(missing.map((file) => file.sha256)) : unknownBlob(first)
+}
+
+/** What was stored for the deploy is safe from the sweeper for a day; a request that took longer has to begin anew. */
+async function requireObjects({ cas }: Context, deploy: StoredDeploy, added: readonly Blob[]): Promise<void> {
+  const hashes = added.map((blob) => blob.sha256)
+  if ('copy' in deploy) hashes.push(deploy.copy.manifest_sha256)
+  if ((await findMissing(cas, hashes)).length > 0) throw unavailable('parts of the upload were removed meanwhile; send it again')
 }

@@ -4,9 +4,10 @@ import { authenticate } from './authenticate.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy } from './docs.ts'
 import { readiness } from './health.ts'
-import { internalMessage, statusOf, visibleError } from './http-errors.ts'
+import { errorBody, statusOf, visibleError } from './http-errors.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
+import { createMetrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
 import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard } from './operator/authenticate.ts'
@@ -29,6 +30,7 @@ const clientAddress = (koa: KoaContext) => koa.get('x-forwarded-for') || koa.ip
 /** The control plane. Every request passes the middleware in the order of the last lines. */
 export function createApp(deps: Deps & { readonly operatorToken: string }): Koa {
   const guard = createOperatorGuard(deps.operatorToken)
+  const metrics = createMetrics(deps)
   const project = restRouter(operations, async (koa) => ({
     ...deps,
     caller: await authenticate(deps, koa.get('authorization') || undefined),
@@ -44,8 +46,9 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   async function logRequest(koa: KoaContext, next: Next): Promise<void> {
     const startedAt = performance.now()
     await next()
-    const ms = Math.round(performance.now() - startedAt)
-    deps.log.debug({ method: koa.method, path: koa.path, status: koa.status, ms }, 'request answered')
+    const elapsedMs = performance.now() - startedAt
+    metrics.observeRequest(koa, elapsedMs / 1000)
+    deps.log.debug({ method: koa.method, path: koa.path, status: koa.status, ms: Math.round(elapsedMs) }, 'request answered')
   }
 
   async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
@@ -62,7 +65,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
       const visible = visibleError(error)
       if (!visible) deps.log.error({ err: error, method: koa.method, path: koa.path }, 'request failed')
       koa.status = visible ? statusOf[visible.kind] : 500
-      koa.body = { message: visible?.message ?? internalMessage }
+      koa.body = errorBody(visible)
       setErrorHeaders(koa, visible)
     }
   }
@@ -74,6 +77,13 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
       koa.status = ready ? 200 : 503
       koa.body = guard.isOperator(koa.get('authorization') || undefined) ? { ok: ready, dependencies } : { ok: ready }
     } else await next()
+  }
+
+  async function serveMetrics(koa: KoaContext, next: Next): Promise<void> {
+    if (koa.path !== '/metrics' || koa.method !== 'GET') return await next()
+    await guard.admit(koa.get('authorization') || undefined, clientAddress(koa))
+    koa.body = await metrics.text()
+    koa.type = metrics.contentType
   }
 
   async function serveDocuments(koa: KoaContext, next: Next): Promise<void> {
@@ -92,6 +102,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   app.use(setHeaders)
   app.use(answerErrors)
   app.use(serveHealth)
+  app.use(serveMetrics)
   app.use(serveDocuments)
   app.use(createToolEndpoint(operations, deps))
   app.use(project.routes())

@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import getRawBody from 'raw-body'
 import { AppError, invalid } from '../core/errors.ts'
+import { cutLongTexts, type LongTexts } from './long-texts.ts'
 
 const mediaTypeOf = (request: IncomingMessage) =>
   (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
@@ -68,7 +69,7 @@ export function refuseOtherBodies(request: IncomingMessage): void {
 }
 
 /**
- * Receives a large JSON body into a file. Call the result once, when it is its turn to be parsed; dispose it in any case.
+ * Receives a large JSON body into a file. Parse it, as a whole or without its long strings, when it is its turn; dispose it in any case.
  * @throws AppError `unsupported_media_type`, `too_large`
  */
 export async function spoolJson(request: IncomingMessage, maxBytes: number, dir: string) {
@@ -84,7 +85,19 @@ export async function spoolJson(request: IncomingMessage, maxBytes: number, dir:
     if (request.errored || !request.complete) throw error instanceof AppError ? error : aborted()
     throw error
   }
-  return { parse: async () => parseJson(await readFile(file)), [Symbol.asyncDispose]: remove }
+  return {
+    parse: async () => parseJson(await readFile(file)),
+    parseShort: () => parseShort(file),
+    [Symbol.asyncDispose]: remove,
+  }
+}
+
+/** The value of a JSON document in a file; its long strings stay there, and are valid. @throws AppError `invalid` */
+async function parseShort(file: string): Promise<{ value: unknown; texts: LongTexts }> {
+  const { json, texts } = await cutLongTexts(file)
+  const value = parseJson(json)
+  for (const text of texts.values()) for await (const _piece of text.pieces());
+  return { value, texts }
 }
 
 async function* limited(request: IncomingMessage, maxBytes: number): AsyncGenerator<Buffer> {

@@ -1,10 +1,14 @@
 import type { PlanName } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
+import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import type { Config } from '../infra/config.ts'
+import type { PreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
+import type { SiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import type { Relay, WorkflowClient } from '../workflows/client.ts'
+import type { LogFollowers } from './follow-logs.ts'
 import type { Turns } from './turns.ts'
 
 /** What the control plane works with; made once per process. */
@@ -12,12 +16,18 @@ export interface Deps {
   readonly config: Config
   readonly db: Db
   readonly cas: Cas
+  readonly buildLogs: BuildLogs
+  readonly logFollowers: LogFollowers
+  readonly previewTokens: PreviewTokens
+  readonly siteChecks: SiteChecks
   readonly log: Logger
   readonly clock: () => Date
   readonly relay: Relay
   readonly workflows: Pick<WorkflowClient, 'ping'>
   /** Takes large requests one at a time. */
   readonly turns: Turns
+  /** Aborted when the server is about to close: answers without an end have to end. */
+  readonly draining: AbortSignal
   /** Folder for request bodies in flight. */
   readonly spoolDir: string
 }

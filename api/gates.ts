@@ -28,9 +28,7 @@ export interface DeployFacts {
 export async function checkDeployGates(db: Db, ctx: Context, project: GatedProject, facts: DeployFacts): Promise<void> {
   const quota = ctx.config.plans[project.plan]
   const now = ctx.clock()
-  if (quota.storage_bytes !== null && (await storageBytes(db, project.id)) + facts.addedBytes > quota.storage_bytes) {
-    throw conflict(overStorageQuota(project.plan, quota.storage_bytes))
-  }
+  await checkStorage(db, ctx, project, facts.addedBytes)
   if (quota.deploys_per_hour !== null) {
     const { count, oldest } = await countDeploysSince(db, project.id, new Date(now.getTime() - hourMs))
     if (count >= quota.deploys_per_hour) {
@@ -48,9 +46,25 @@ export async function checkDeployGates(db: Db, ctx: Context, project: GatedProje
     )
   }
   if (project.suspended) throw suspended()
-  if (!facts.activate && !planAllows(project.plan, 'previews')) {
-    throw paymentRequired(`building without publishing needs the ${planFor('previews')} plan or higher`)
-  }
+  checkPreviews(project.plan, facts.activate)
+}
+
+/** @throws AppError `payment_required` */
+export function checkPreviews(plan: PlanName, activate: boolean): void {
+  if (activate || planAllows(plan, 'previews')) return
+  throw paymentRequired(`building without publishing needs the ${planFor('previews')} plan or higher`)
+}
+
+/** @throws AppError `conflict` */
+export async function checkStorage(
+  db: Db,
+  ctx: Context,
+  project: Pick<GatedProject, 'id' | 'plan'>,
+  addedBytes: number,
+): Promise<void> {
+  const quota = ctx.config.plans[project.plan].storage_bytes
+  if (quota === null || (await storageBytes(db, project.id)) + addedBytes <= quota) return
+  throw conflict(overStorageQuota(project.plan, quota))
 }
 
 /** @throws AppError `payment_required` when a higher plan allows more sites, else `conflict` */

@@ -24,4 +24,10 @@ export function visibleError(error: unknown): AppError | undefined {
   return undefined
 }
 
+/** The form of every error, and the one exception that the specification makes. */
+export function errorBody(error: AppError | undefined): object {
+  const message = error?.message ?? internalMessage
+  return error?.details.missing ? { error: message, missing: error.details.missing } : { message }
+}
+
 export const internalMessage = 'something went wrong on our side; try again, and tell the operator if it repeats'

@@ -3,12 +3,14 @@ import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
 import type { Context } from './context.ts'
+import type { LongTexts } from './long-texts.ts'
 import type { Operation, Upload } from './operation.ts'
 
-/** The input of a call before it is checked; `upload` only for operations with raw bytes. */
+/** The input of a call before it is checked; `upload` only for operations with raw bytes, `texts` only for large bodies. */
 export interface RawCall {
   readonly input: Record<string, unknown>
   readonly upload?: Upload
+  readonly texts?: LongTexts
 }
 
 /** @throws AppError `forbidden` when the caller's key has too low a scope */
@@ -23,14 +25,14 @@ export function authorize(op: Operation, ctx: Context): void {
  */
 export async function invoke(op: Operation, ctx: Context, receive: () => Promise<RawCall>, pathNames: readonly string[] = []) {
   const call = async () => {
-    const { input: raw, upload } = await receive()
+    const { input: raw, ...received } = await receive()
     const input = parseInput(op.input, raw, pathNames) as never
     const target = (await op.load(ctx, input)) as never
     if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended()
     if (op.requires && !planAllows(ctx.caller.plan, op.requires)) {
       throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`)
     }
-    return await op.handler(ctx, (upload ? { ...(input as object), upload } : input) as never, target)
+    return await op.handler(ctx, { ...(input as object), ...received } as never, target)
   }
   return op.largeBody ? await ctx.turns.run(call) : await call()
 }

@@ -1,14 +1,18 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { maxWaitingDeployFiles } from '../core/limits.ts'
+import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
+import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
+import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createApp } from './app.ts'
+import { createLogFollowers } from './follow-logs.ts'
 import { createTurns } from './turns.ts'
 
 /** In which a 50 MB upload has to arrive. */
@@ -21,6 +25,7 @@ await runMain(async () => {
   const config = loadConfig()
   const log = createLogger('api', config.logLevel)
   const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')
+  const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
   const address = required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS')
   await using stack = new AsyncDisposableStack()
   const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL'), { queryTimeoutMs }))
@@ -29,19 +34,29 @@ await runMain(async () => {
   const spoolDir = join(config.dataDir, 'spool')
   // bodies that a killed process left behind; nothing in here was acknowledged
   await rm(spoolDir, { recursive: true, force: true })
+  const cas = await openCas(config.storage.url)
+  const buildLogs = openBuildLogs(config.storage.url)
+  const draining = new AbortController()
   const app = createApp({
     config,
     db,
-    cas: await openCas(config.storage.url),
+    cas,
+    buildLogs,
+    logFollowers: createLogFollowers({ db, buildLogs, log }),
+    previewTokens: createPreviewTokens(secretKey),
+    siteChecks: createSiteChecks(cas),
     log,
     clock: () => new Date(),
     relay,
     workflows,
     turns: createTurns(maxWaitingDeployFiles),
+    draining: draining.signal,
     spoolDir,
     operatorToken,
   })
   stack.use(await openServer(app.callback(), { path: config.sockets.api }, { requestTimeoutMs: uploadTimeoutMs }))
+  // before the server waits for its answers
+  stack.defer(() => draining.abort())
   log.info({ socket: config.sockets.api }, 'api started')
   return stack.move()
 })

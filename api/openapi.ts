@@ -5,7 +5,8 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
-import type { Operation } from './operation.ts'
+import { followParameters } from './event-stream.ts'
+import type { ErrorStatus, Operation } from './operation.ts'
 import { type RestShape, restShape } from './rest.ts'
 
 const ErrorBody = z.object({ message: z.string().describe('What is wrong and what to do.') }).meta({ id: 'Error' })
@@ -96,14 +97,25 @@ function operationObject(op: Operation, shape: RestShape, all: readonly Operatio
     requestParams: {
       ...(shape.pathNames.length > 0 ? { path: pick(shape.pathNames) } : {}),
       ...(shape.queryNames.length > 0 ? { query: pick(shape.queryNames) } : {}),
+      ...(op.events
+        ? { query: pick(shape.queryNames).extend(followParameters.query), header: z.object(followParameters.header) }
+        : {}),
     },
     ...(shape.bodyNames.length > 0 ? { requestBody: { required: true, content: json(pick(shape.bodyNames), op.example) } } : {}),
     ...(op.raw ? { requestBody: rawBody(op.raw) } : {}),
     responses: {
-      200: { description: 'Done.', content: json(op.output), ...(Object.keys(links).length > 0 ? { links } : {}) },
-      ...Object.fromEntries(failuresOf(op, shape).map((status) => [status, failureResponses[status]])),
+      200: {
+        description: 'Done.',
+        content: { ...json(op.output), ...(op.events && eventStream) },
+        ...(Object.keys(links).length > 0 ? { links } : {}),
+      },
+      ...Object.fromEntries(failuresOf(op, shape).map((status) => [status, failureResponse(op, status)])),
     },
   }
+}
+
+const eventStream = {
+  'text/event-stream': { schema: { type: 'string' as const, description: 'Server-sent events; the data of each is JSON.' } },
 }
 
 const rawBody = (raw: NonNullable<Operation['raw']>) => ({
@@ -116,6 +128,13 @@ const rawBody = (raw: NonNullable<Operation['raw']>) => ({
     ]),
   ),
 })
+
+/** The failure as every operation has it, or one of its own that may have either body. */
+function failureResponse(op: Operation, status: number): ZodOpenApiResponseObject | undefined {
+  const own = op.errorBodies?.[status as ErrorStatus]
+  const [, description = ''] = failures[status] ?? []
+  return own ? { description, content: json(z.union([ErrorBody, own])) } : failureResponses[status]
+}
 
 /** From an operation that makes a thing to those whose path takes its id: `Site` is what `site_id` names. */
 function linksOf(op: Operation, shape: RestShape, all: readonly Operation[]): ZodOpenApiLinksObject {

@@ -3,6 +3,7 @@ import type { z } from 'zod'
 import type { Feature } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import type { Context } from './context.ts'
+import type { LongTexts } from './long-texts.ts'
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -29,7 +30,21 @@ export interface ToolHints {
   readonly confirm?: boolean
 }
 
-export type ErrorStatus = 400 | 402 | 409 | 429 | 503
+/** One event of a stream: `id` is where a client resumes that has lost its connection, `data` becomes JSON. */
+export interface ServerSentEvent {
+  readonly event: string
+  readonly id?: string
+  readonly data: unknown
+}
+
+/** What a stream of events ends with: its client leaves, or the server drains. */
+export interface Following {
+  readonly signal: AbortSignal
+  /** The id of the last event that the client has; undefined for a new one. */
+  readonly lastEventId: string | undefined
+}
+
+export type ErrorStatus = 400 | 402 | 409 | 413 | 429 | 503
 
 /**
  * One operation of the platform as data. REST routes, the OpenAPI document and the tools are folds over a list of these;
@@ -53,19 +68,28 @@ export interface Operation {
   readonly raw?: RawInput
   /** A JSON body that REST accepts as it is, for the documents. */
   readonly example?: Readonly<Record<string, unknown>>
-  /** For JSON bodies larger than the usual limit: received into a file, then processed one at a time in this process. */
+  /** How large a JSON body may be, when that is not the usual limit. */
+  readonly maxBodyBytes?: number
+  /**
+   * For JSON bodies that are too large for memory: received into a file, then processed one at a time in this process. Long strings
+   * stay in the file: `texts` has them by the marks that stand for them.
+   */
   readonly largeBody?: { readonly maxBytes: number }
   readonly requires?: Feature
   readonly whenSuspended?: 'refuse'
   readonly output: z.ZodType
   /** Statuses it may answer besides those that every operation may. */
   readonly errors: readonly ErrorStatus[]
+  /** Bodies of errors that are not only `{message}`, by their status. */
+  readonly errorBodies?: Partial<Readonly<Record<ErrorStatus, z.ZodType>>>
   readonly load: (ctx: Context, input: never) => Promise<unknown>
   readonly handler: (ctx: Context, input: never, target: never) => Promise<unknown>
+  /** The same as it happens: REST answers `follow=true`, and a request for `text/event-stream`, with these. Tools never follow. */
+  readonly events?: (ctx: Context, input: never, target: never, following: Following) => AsyncIterable<ServerSentEvent>
 }
 
 interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target>
-  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example'> {
+  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example' | 'events'> {
   readonly input: Input
   readonly output: Output
   readonly errors?: readonly ErrorStatus[]
@@ -74,9 +98,10 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target
   readonly load?: (ctx: Context, input: z.output<Input>) => Promise<Target>
   readonly handler: (
     ctx: Context,
-    input: z.output<Input> & { readonly upload: Upload },
+    input: z.output<Input> & { readonly upload: Upload; readonly texts?: LongTexts },
     target: Target,
   ) => Promise<z.input<Output>>
+  readonly events?: (ctx: Context, input: z.output<Input>, target: Target, following: Following) => AsyncIterable<ServerSentEvent>
 }
 
 /** Checks the types of one operation and forgets them, so that all operations fit one list. */

@@ -5,6 +5,7 @@ import { AppError, unprocessable } from '../core/errors.ts'
 import { maxJsonBodyBytes } from '../core/limits.ts'
 import { announcedBytes, bodyStream, readJson, refuseOtherBodies, requireMediaType, spoolJson } from './body.ts'
 import type { Context } from './context.ts'
+import { asAnswered } from './event-stream.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
 import type { Operation } from './operation.ts'
 
@@ -45,7 +46,7 @@ export function restRouter<C extends Context>(operations: readonly Operation[], 
       const ctx = await enter(koa)
       authorize(op, ctx)
       await using received = await receive(op, shape, koa, ctx)
-      koa.body = await invoke(op, ctx, received.call, shape.pathNames)
+      koa.body = await invoke(asAnswered(op, koa), ctx, received.call, shape.pathNames)
     })
   }
   return router
@@ -65,12 +66,15 @@ async function receive(op: Operation, shape: RestShape, koa: Koa, ctx: Context):
   if (op.largeBody) {
     const spooled = await spoolJson(koa.req, op.largeBody.maxBytes, ctx.spoolDir)
     return {
-      call: async () => ({ input: { ...bodyInput(await spooled.parse(), shape), ...named } }),
+      call: async () => {
+        const { value, texts } = await spooled.parseShort()
+        return { input: { ...bodyInput(value, shape), ...named }, texts }
+      },
       [Symbol.asyncDispose]: () => spooled[Symbol.asyncDispose](),
     }
   }
   if (shape.bodyNames.length > 0) {
-    const body = await readJson(koa.req, maxJsonBodyBytes)
+    const body = await readJson(koa.req, op.maxBodyBytes ?? maxJsonBodyBytes)
     return { ...nothing, call: async () => ({ input: { ...bodyInput(body, shape), ...named } }) }
   }
   refuseOtherBodies(koa.req)

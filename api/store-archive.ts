@@ -12,7 +12,7 @@ const signatureBytes = 4
  */
 export async function storeArchive(cas: Cas, stream: Readable): Promise<StoredObject> {
   try {
-    return await cas.put(Readable.from(withSignature(stream), { objectMode: false }), maxArchiveBytes)
+    return await cas.put(Readable.from(withSignature(stream), { objectMode: false }), { limitBytes: maxArchiveBytes })
   } catch (error) {
     if (error instanceof AppError && error.kind === 'too_large') {
       throw invalid('the archive is larger than 50 MB; leave out what the site does not need')

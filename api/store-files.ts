@@ -1,8 +1,10 @@
-import { invalid, unprocessable } from '../core/errors.ts'
+import { Readable } from 'node:stream'
+import { AppError, invalid, unprocessable } from '../core/errors.ts'
 import { maxBlobBytes, maxManifestEntries } from '../core/limits.ts'
 import { judgePath, type ManifestEntry, sha256Pattern } from '../core/manifest.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { putPublishedFile } from '../infra/cas/published-files.ts'
+import type { LongText, LongTexts } from './long-texts.ts'
 
 /** One entry of a deploy-files request: text, base64, or a reference to a stored blob. */
 export interface FileEntry {
@@ -12,60 +14,102 @@ export interface FileEntry {
   readonly sha256?: string | undefined
 }
 
-export type FileSource = { readonly path: string } & ({ readonly bytes: Buffer } | { readonly sha256: string })
+type Content = { readonly bytes: Buffer } | { readonly open: () => Readable } | { readonly sha256: string }
+export type FileSource = { readonly path: string } & Content
 
 const writers = 8
 
 /**
- * The files to publish and the paths that are left out.
- * @throws AppError `invalid` for what the specification refuses in a static publish, `unprocessable` for an entry with both or none of content and sha256
+ * The files to publish, by normalised path, and the paths that are left out.
+ * @param read the content of an entry; `place` names it in messages
+ * @throws AppError `invalid` for a list that no site can have: empty, too long, bad or double paths
  */
-export function readEntries(entries: readonly FileEntry[]): { files: FileSource[]; skipped_paths: string[] } {
+export function readEntries<Entry extends { readonly path: string }, Content>(
+  entries: readonly Entry[],
+  read: (entry: Entry, place: string) => Content,
+): { files: (Content & { path: string })[]; skipped_paths: string[] } {
   if (entries.length === 0) throw invalid('files is empty; send the full set of files')
   if (entries.length > maxManifestEntries) {
     throw invalid(`files has ${entries.length} entries; at most ${maxManifestEntries} are allowed, send an archive instead`)
   }
-  const files = new Map<string, FileSource>()
+  const files = new Map<string, Content & { path: string }>()
   const skipped_paths: string[] = []
   for (const [index, entry] of entries.entries()) {
+    const place = `files.${index}`
     const verdict = judgePath(entry.path)
-    if (verdict.kind === 'bad') throw invalid(`files.${index}: the path ${JSON.stringify(entry.path)} ${verdict.reason}`)
+    if (verdict.kind === 'bad') throw invalid(`${place}: the path ${JSON.stringify(entry.path)} ${verdict.reason}`)
     const { path } = verdict
-    if (files.has(path)) throw invalid(`files.${index}: ${path} is there twice`)
-    const source = { path, ...readContent(entry, index) }
+    if (files.has(path)) throw invalid(`${place}: ${path} is there twice`)
+    const content = read(entry, place)
     if (verdict.kind === 'skip') skipped_paths.push(path)
-    else files.set(path, source)
+    else files.set(path, { ...content, path })
   }
   refuseFolderFiles(files)
-  if (!files.has('index.html'))
-    throw invalid('index.html is missing at the root; send the full set of files, not only what changed')
-  if (files.has('package.json'))
-    throw invalid('package.json is there: this route publishes files as they are; send an archive to have it built')
   return { files: [...files.values()], skipped_paths }
 }
 
-function readContent(entry: FileEntry, index: number): { bytes: Buffer } | { sha256: string } {
+/** @throws AppError `invalid` for what the specification refuses in a publish without a build */
+export function requireStaticSite(files: readonly { readonly path: string }[]): void {
+  const has = (path: string) => files.some((file) => file.path === path)
+  if (!has('index.html')) throw invalid('index.html is missing at the root; send the full set of files, not only what changed')
+  if (has('package.json'))
+    throw invalid('package.json is there: this route publishes files as they are; send an archive to have it built')
+}
+
+/** @throws AppError `unprocessable` for an entry with both or none of content and sha256, `invalid` for a content that is none */
+export function readContent(entry: FileEntry, place: string, texts?: LongTexts): Content {
   const { content, encoding, sha256 } = entry
-  if ((content === undefined) === (sha256 === undefined)) throw unprocessable(`files.${index}: give either content or sha256`)
-  if (sha256 !== undefined) {
-    if (!sha256Pattern.test(sha256)) throw invalid(`files.${index}: sha256 must be 64 lower-case hex characters`)
-    return { sha256 }
-  }
+  if ((content === undefined) === (sha256 === undefined)) throw unprocessable(`${place}: give either content or sha256`)
+  if (sha256 !== undefined) return readHash({ sha256 }, place)
+  const long = texts?.get(content ?? '')
+  if (long)
+    return { open: () => Readable.from(encoding ? base64Bytes(long, place) : textBytes(long, place), { objectMode: false }) }
   if (encoding === undefined) {
-    // half a surrogate pair has no bytes; Buffer would write a question mark
-    if (!content?.isWellFormed()) throw invalid(`files.${index}: content is not valid Unicode; send bytes as base64`)
-    return { bytes: Buffer.from(content, 'utf8') }
+    return { bytes: bytesOfText(content ?? '', place) }
   }
-  return { bytes: decodeBase64(content ?? '', `files.${index}: content`) }
+  return { bytes: decodeBase64(content ?? '', `${place}: content`) }
+}
+
+/** @throws AppError `invalid` for half a surrogate pair: it has no bytes, Buffer would write a question mark */
+function bytesOfText(text: string, place: string): Buffer {
+  if (!text.isWellFormed()) throw invalid(`${place}: content is not valid Unicode; send bytes as base64`)
+  return Buffer.from(text, 'utf8')
+}
+
+async function* textBytes(text: LongText, place: string): AsyncGenerator<Buffer> {
+  for await (const piece of text.pieces()) yield bytesOfText(piece, place)
+}
+
+async function* base64Bytes(text: LongText, place: string): AsyncGenerator<Buffer> {
+  let rest = ''
+  let ended = false
+  for await (const piece of text.pieces()) {
+    const digits = rest + piece.replaceAll(/\s/g, '')
+    const whole = digits.length - (digits.length % 4)
+    if (ended && digits !== '') throw notBase64(`${place}: content`)
+    ended = digits.slice(0, whole).endsWith('=')
+    rest = digits.slice(whole)
+    yield decodeBase64(digits.slice(0, whole), `${place}: content`)
+  }
+  if (ended && /[^=]/.test(rest)) throw notBase64(`${place}: content`)
+  yield decodeBase64(rest, `${place}: content`)
+}
+
+/** @throws AppError `invalid` */
+export function readHash({ sha256 }: { readonly sha256: string }, place: string): { sha256: string } {
+  if (!sha256Pattern.test(sha256)) throw invalid(`${place}: sha256 must be 64 lower-case hex characters`)
+  return { sha256 }
 }
 
 /** @throws AppError `invalid` when the text is not base64; Node's decoder would skip what it does not know */
 export function decodeBase64(text: string, place: string): Buffer {
   const bytes = Buffer.from(text, 'base64')
   const digits = text.replace(/\s|=+\s*$/g, '').length
-  if (bytes.length !== Math.floor((digits * 3) / 4) || digits % 4 === 1) throw invalid(`${place} is not valid base64`)
+  if (bytes.length !== Math.floor((digits * 3) / 4) || digits % 4 === 1) throw notBase64(place)
   return bytes
 }
+
+const notBase64 = (place: string) => invalid(`${place} is not valid base64`)
 
 function refuseFolderFiles(files: ReadonlyMap<string, unknown>): void {
   for (const path of files.keys()) {
@@ -90,7 +134,10 @@ export async function storeFiles(
   const write = async () => {
     for (const file of queue) {
       if ('sha256' in file) entries.push({ path: file.path, sha256: file.sha256, size: referencedSize(file, sizes) })
-      else entries.push({ path: file.path, ...(await putPublishedFile(cas, file.path, file.bytes)) })
+      else {
+        const bytes = 'open' in file ? file.open() : file.bytes
+        entries.push({ path: file.path, ...(await putPublishedFile(cas, file.path, bytes)) })
+      }
     }
   }
   await Promise.all(Array.from({ length: writers }, write))
@@ -107,3 +154,9 @@ function referencedSize(file: { path: string; sha256: string }, sizes: ReadonlyM
 
 export const unknownBlob = (file: { path: string; sha256: string }) =>
   invalid(`${file.path}: the project has no blob ${file.sha256}; send the file's content`)
+
+/** @param hashes may repeat themselves */
+export const missingBlobs = (hashes: readonly string[]) =>
+  new AppError('invalid', 'the project lacks blobs; send each of them with put_blob, then repeat the manifest', {
+    missing: [...new Set(hashes)],
+  })

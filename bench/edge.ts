@@ -42,10 +42,14 @@ async function openSite(opened: AsyncDisposableStack) {
   const { sha256 } = await cas.put(Buffer.from(JSON.stringify(manifest)))
   const log = createLogger('bench', 'info')
   const routes = opened.use(await openRouteTable({ snapshotDir: join(dir, 'routes'), log: createLogger('bench', 'silent') }))
-  const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
+  const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1, previews: [] }
   routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256: sha256 }])
   const content = openContent(cas)
-  return await openServer(createHandler({ platformDomain: 'plinth.test', routes, content, log }), { port: 0 }, edgeLimits)
+  return await openServer(
+    createHandler({ platformDomain: 'plinth.test', previewUrl: 'http://preview.test', routes, content, log }),
+    { port: 0 },
+    edgeLimits,
+  )
 }
 
 async function measure(seconds: number, rounds: number): Promise<void> {

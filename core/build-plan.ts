@@ -1,4 +1,4 @@
-import { judgePath } from './manifest.ts'
+import { judgePath, judgeSourcePath } from './manifest.ts'
 
 /** Where builds write, in the specification's order: the first that exists is published. */
 export const outputFolders = [
@@ -16,40 +16,132 @@ export type OutputFolder = (typeof outputFolders)[number]
 
 export type Command = readonly [program: string, ...args: string[]]
 
+/** Majors of Node that builds may ask for; 20 when they ask for none. */
+export const nodeMajors = [18, 20, 22, 24] as const
+export type NodeMajor = (typeof nodeMajors)[number]
+export const defaultNodeMajor: NodeMajor = 20
+
+/** Those of one name differ in the lock files that they read without changing them. */
+export type PackageManager = 'npm' | 'pnpm-8' | 'pnpm-10' | 'yarn-1' | 'yarn-3' | 'yarn-4.13' | 'yarn-4.14' | 'yarn-4.18'
+
+/** Of several in one folder the first decides. */
+export const lockFiles = ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock'] as const
+
+export interface LockFile {
+  readonly name: (typeof lockFiles)[number]
+  /** Its beginning, where the version of its format stands. */
+  readonly head: string
+}
+
 export type BuildPlan =
-  | { readonly kind: 'build'; readonly install: Command; readonly build: Command }
+  | { readonly kind: 'build'; readonly packageManager: PackageManager; readonly install: Command; readonly build: Command }
   /** The source cannot be built; `error` says what to change. */
   | { readonly kind: 'refused'; readonly error: string }
 
+const refused = (error: string) => ({ kind: 'refused', error }) as const
+
 /**
  * What to run for a source with this `package.json`.
- * @param rootFiles names of the files beside it
+ * @param lock the lock file that holds for it
  */
-export function planBuild(packageJson: string, rootFiles: ReadonlySet<string>): BuildPlan {
-  const refused = (error: string) => ({ kind: 'refused', error }) as const
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(packageJson.replace(/^\uFEFF/, ''))
-  } catch (error) {
-    return refused(`package.json is not valid JSON (${(error as Error).message}); mend it and deploy again`)
-  }
-  if (!isRecord(parsed)) return refused('package.json is not a JSON object; mend it and deploy again')
-  const script = isRecord(parsed.scripts) ? parsed.scripts.build : undefined
+export function planBuild(packageJson: string, lock: LockFile | undefined): BuildPlan {
+  const parsed = parsePackage(packageJson)
+  if (parsed.kind === 'refused') return parsed
+  const { scripts } = parsed.content
+  const script = isRecord(scripts) ? scripts.build : undefined
   if (typeof script !== 'string' || script.trim() === '') {
     return refused(
       'package.json has no "build" script: add one to "scripts" (for example "build": "vite build"), or leave package.json out of the archive to publish the files as they are',
     )
   }
-  const locked = rootFiles.has('package-lock.json') || rootFiles.has('npm-shrinkwrap.json')
-  return { kind: 'build', install: ['npm', locked ? 'ci' : 'install'], build: ['npm', 'run', 'build'] }
+  const packageManager = packageManagerOf(lock)
+  if (typeof packageManager !== 'string') return packageManager
+  const [program = ''] = packageManager.split('-')
+  return { kind: 'build', packageManager, install: installCommand(packageManager, lock), build: [program, 'run', 'build'] }
+}
+
+function installCommand(manager: PackageManager, lock: LockFile | undefined): Command {
+  if (manager === 'npm') return ['npm', lock ? 'ci' : 'install']
+  if (manager === 'yarn-1') return ['yarn', 'install', '--frozen-lockfile']
+  return manager.startsWith('pnpm-') ? ['pnpm', 'install', '--frozen-lockfile'] : ['yarn', 'install', '--immutable']
+}
+
+const pnpmByFormat: readonly [RegExp, PackageManager][] = [
+  [/^9\./, 'pnpm-10'],
+  [/^6\./, 'pnpm-8'],
+]
+const yarnByFormat: Readonly<Record<string, PackageManager>> = { 6: 'yarn-3', 8: 'yarn-4.13', 9: 'yarn-4.14', 10: 'yarn-4.18' }
+
+/** The program that reads this lock file: newer and older ones would change or refuse it. */
+function packageManagerOf(lock: LockFile | undefined): PackageManager | ReturnType<typeof refused> {
+  if (lock?.name === 'pnpm-lock.yaml') return pnpmOf(lock.head)
+  return lock?.name === 'yarn.lock' ? yarnOf(lock.head) : 'npm'
+}
+
+function pnpmOf(head: string): PackageManager | ReturnType<typeof refused> {
+  const version = /^lockfileVersion:\s*['"]?([\w.-]{1,20})/m.exec(head)?.[1]
+  const found = pnpmByFormat.find(([pattern]) => pattern.test(version ?? ''))?.[1]
+  if (found) return found
+  const has = version ? `lockfileVersion ${version}` : 'no lockfileVersion'
+  return refused(
+    `pnpm-lock.yaml has ${has}; builds read 9.0 (pnpm 9 and 10) and 6.0 (pnpm 8): run pnpm install with one of these and send the new pnpm-lock.yaml`,
+  )
+}
+
+function yarnOf(head: string): PackageManager | ReturnType<typeof refused> {
+  if (!/^__metadata:/m.test(head)) return 'yarn-1'
+  const version = /^__metadata:\s+version: (\d{1,9})\r?$/m.exec(head)?.[1]
+  const found = yarnByFormat[version ?? '']
+  if (found) return found
+  const has = version ? `format ${version}` : 'no version of its format'
+  return refused(
+    `yarn.lock has ${has}; builds read those of Yarn 1, 3 and 4 (6, 8, 9 and 10): run yarn install with Yarn 4 and send the new yarn.lock`,
+  )
+}
+
+/** The range in `engines.node`; undefined when package.json names none, or is none. */
+export function enginesOf(packageJson: string): string | undefined {
+  const parsed = parsePackage(packageJson)
+  const engines = parsed.kind === 'package' ? parsed.content.engines : undefined
+  const range = isRecord(engines) ? engines.node : undefined
+  return typeof range === 'string' && range.trim() !== '' ? range.trim() : undefined
+}
+
+function parsePackage(packageJson: string) {
+  let content: unknown
+  try {
+    content = JSON.parse(packageJson.replace(/^\uFEFF/, ''))
+  } catch (error) {
+    return refused(`package.json is not valid JSON (${(error as Error).message}); mend it and deploy again`)
+  }
+  if (!isRecord(content)) return refused('package.json is not a JSON object; mend it and deploy again')
+  return { kind: 'package', content } as const
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export const noOutputFolder = `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it`
+/** @param written folders that the build made, as a hint */
+export const noOutputFolder = (written: readonly string[]) =>
+  `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${writtenInstead(written)}`
 
-export const noOutputIndex = (folder: OutputFolder) => `${folder} has no index.html; did the build write elsewhere?`
+/** @param written folders that the build made, as a hint */
+export const noOutputIndex = (folder: OutputFolder, written: readonly string[]) =>
+  `${folder} has no index.html; did the build write elsewhere?${writtenInstead(written.filter((name) => name !== folder))}`
+
+const shownFolders = 10
+
+function writtenInstead(folders: readonly string[]): string {
+  if (folders.length === 0) return ''
+  const shown = folders.slice(0, shownFolders).map((name) => JSON.stringify(name.slice(0, 100)).slice(1, -1))
+  return ` (it wrote ${shown.join(', ')}${folders.length > shownFolders ? ', …' : ''})`
+}
+
+export const noRootDir = (rootDir: string) =>
+  `the source has no folder ${JSON.stringify(rootDir)}, which the site's settings name as root_dir; change root_dir of the site, or send a source with this folder`
+
+export const noStaticIndexIn = (rootDir: string) =>
+  `${rootDir}, the root_dir of the site, has neither package.json nor index.html; change root_dir, or send a source with one of them there`
 
 export const noStaticIndex =
   'the archive has no index.html at its root; pack the folder that holds index.html, or add a package.json with a "build" script to have it built'
@@ -68,4 +160,42 @@ export function wrappingFolder(paths: Iterable<string>): string {
     wrapping = folder
   }
   return wrapping ?? ''
+}
+
+/**
+ * Where the project lies in a source, for the folder that the site's settings name. Undefined when the source has no such folder.
+ * @returns `wrapping` as {@link wrappingFolder}, and the folder with a slash at its end
+ */
+export function locateProject(
+  paths: ReadonlySet<string>,
+  rootDir: string | null,
+): { wrapping: string; folder: string } | undefined {
+  const wrapping = wrappingFolder(paths)
+  if (rootDir === null) return { wrapping, folder: '' }
+  const folder = `${rootDir}/`
+  // what wraps the source may be the very folder that is meant
+  for (const outer of new Set(['', wrapping])) {
+    for (const path of paths) if (path.startsWith(outer + folder)) return { wrapping: outer, folder }
+  }
+  return undefined
+}
+
+/** The folders from this one up to the source's root, each with a slash at its end; the root is empty. */
+export function foldersUpwards(folder: string): string[] {
+  const folders = [folder]
+  for (let at = folder; at !== ''; ) {
+    at = at.slice(0, at.slice(0, -1).lastIndexOf('/') + 1)
+    folders.push(at)
+  }
+  return folders
+}
+
+/** Reads the folder that a site's settings name; the root is null. */
+export function parseRootDir(text: string): { ok: true; rootDir: string | null } | { ok: false; reason: string } {
+  const trimmed = text.trim().replace(/^(\.?\/+)+|\/+$/g, '')
+  if (trimmed === '' || trimmed === '.') return { ok: true, rootDir: null }
+  const verdict = judgeSourcePath(trimmed)
+  if (verdict.kind === 'bad') return { ok: false, reason: verdict.reason }
+  if (verdict.kind === 'skip') return { ok: false, reason: 'lies in a folder that is left out of sources' }
+  return { ok: true, rootDir: verdict.path }
 }

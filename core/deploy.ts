@@ -12,6 +12,7 @@ export type BuildMode = (typeof buildModes)[number]
 export const deployActions = {
   activate: ['ready', 'active', 'superseded'],
   purge: ['ready', 'superseded', 'failed'],
+  preview: ['ready', 'superseded'],
 } as const satisfies Record<string, readonly DeployStatus[]>
 export type DeployAction = keyof typeof deployActions
 

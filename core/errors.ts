@@ -18,6 +18,8 @@ export interface ErrorDetails {
   readonly retryAfterSeconds?: number
   /** Methods that the path allows; becomes `Allow`. */
   readonly allow?: readonly string[]
+  /** Hashes of the blobs that a manifest deploy lacks; makes the body `{error, missing}`. */
+  readonly missing?: readonly string[]
 }
 
 /** The only error whose message a caller sees. The message says what is wrong and what to do. */

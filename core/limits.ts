@@ -7,6 +7,12 @@ export const maxDeployFilesBodyBytes = 50 * MB
 export const maxBlobBytes = 50 * MB
 export const maxManifestEntries = 2000
 export const maxJsonBodyBytes = 1 * MB
+/** What no deploy contains is kept this long: longer than a build waits and an edge is behind. */
+export const sweepGraceMs = 24 * 3_600_000
+/** The log of a build is kept this long. */
+export const buildLogPeriodMs = 90 * 24 * 3_600_000
+/** A manifest of the most entries with long paths takes more. */
+export const maxManifestBodyBytes = 4 * MB
 /** A 50 MB archive in base64 is 67 MB, plus the envelope. */
 export const maxToolBodyBytes = 70 * MB
 /** Entries of one archive, directories included. */

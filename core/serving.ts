@@ -37,7 +37,7 @@ const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)
 const hasExtension = (path: string) => path.indexOf('.', path.lastIndexOf('/') + 2) !== -1
 
 /** `encodeURI` leaves what would end the path. */
-const encodePath = (path: string) => encodeURI(path).replace(/[?#]/g, encodeURIComponent)
+export const encodePath = (path: string) => encodeURI(path).replace(/[?#]/g, encodeURIComponent)
 
 export interface RequestTarget {
   /** Decoded, NFC, begins with exactly one slash, no empty, `.` or `..` segment; a slash at the end stays. */

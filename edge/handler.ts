@@ -1,68 +1,67 @@
 import type { IncomingMessage, RequestListener } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { parseHost, subdomainOf } from '../core/hosts.ts'
-import { decide, parseRequestPath } from '../core/serving.ts'
+import { parseRequestPath } from '../core/serving.ts'
 import type { Route } from '../infra/db/routes.ts'
 import type { Logger } from '../infra/log.ts'
-import type { Content } from './content.ts'
 import { pages } from './pages.ts'
-import { type Exchange, sendFile, sendPage, sendRedirect } from './respond.ts'
+import { createPreviews, type PreviewOptions, type Previews } from './preview.ts'
+import { type Exchange, sendPage } from './respond.ts'
+import { serveDeploy } from './serve.ts'
 
-export interface HandlerOptions {
+export interface HandlerOptions extends PreviewOptions {
   readonly platformDomain: string
-  readonly routes: {
+  readonly routes: PreviewOptions['routes'] & {
     find(subdomain: string): Route | undefined
     /** False while a site may exist that the table does not know. */
     readonly connected: boolean
   }
-  readonly content: Content
   readonly log: Logger
 }
 
 /** Answers visitors of sites. Each request looks its route up once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
+  const previews = createPreviews(options)
   const reportFailure = failureReporter(log)
   return (req, res) => {
+    const exchange: Exchange = { req, res, overlay: undefined }
     if (log.isLevelEnabled('debug')) {
       const { method, url, headers } = req
-      res.on('close', () => log.debug({ method, host: headers.host, url, status: res.statusCode }, 'request answered'))
+      // the address of a preview is its secret
+      const place = () => (exchange.overlay ? {} : { host: headers.host, url })
+      res.on('close', () => log.debug({ method, ...place(), status: res.statusCode }, 'request answered'))
     }
-    answer({ req, res }, options).catch((error: Error) => {
+    answer(exchange, previews, options).catch((error: Error) => {
       // a visitor who leaves early is no failure
       if (res.destroyed && isAbort(error)) return
       reportFailure(error)
       if (res.headersSent) res.destroy()
-      else sendPage({ req, res }, pages.tryAgain)
+      else sendPage(exchange, pages.tryAgain)
     })
   }
 }
 
-async function answer(exchange: Exchange, { platformDomain, routes, content }: HandlerOptions): Promise<void> {
+async function answer(exchange: Exchange, previews: Previews, options: HandlerOptions): Promise<void> {
+  const { platformDomain, routes, content } = options
   const { req } = exchange
+  const host = parseHost(hostHeaders(req))
+  const subdomain = host && subdomainOf(host, platformDomain)
+  if (host !== undefined && subdomain === undefined) exchange.overlay = previews.overlayOf(host)
   if (req.method !== 'GET' && req.method !== 'HEAD') return sendPage(exchange, pages.methodNotAllowed)
   const target = req.httpVersionMajor === 1 ? parseRequestPath(req.url ?? '') : undefined
-  const host = parseHost(hostHeaders(req))
   if (!target || host === undefined) return sendPage(exchange, pages.badRequest)
   if (target.authority !== undefined && parseHost([target.authority]) !== host) return sendPage(exchange, pages.badRequest)
 
-  const subdomain = subdomainOf(host, platformDomain)
+  if (exchange.overlay) return await previews.answer(exchange, host, target)
   const route = subdomain === undefined ? undefined : routes.find(subdomain)
   if (!route) return sendPage(exchange, routes.connected ? pages.unknownSite : pages.tryAgain)
   if (route.trashed) return sendPage(exchange, pages.unknownSite)
   if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
   if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
 
-  const files = content.cachedFiles(route.manifest_sha256) ?? (await content.loadFiles(route.manifest_sha256))
-  const decision = decide(target.path, (path) => files.has(path))
-  switch (decision.kind) {
-    case 'redirect':
-      return sendRedirect(exchange, decision.location + target.query)
-    case 'missing':
-      return sendPage(exchange, pages.missingFile)
-    case 'file':
-      return await sendFile(exchange, content, files.get(decision.path), decision.status)
-  }
+  const { manifest_sha256 } = route
+  await serveDeploy(exchange, content, { ...target, manifest_sha256, prefix: '' })
 }
 
 /** `req.headers` shows only the first of several Host headers. */

@@ -83,8 +83,15 @@ export const pages = {
     'The problem is on our side. Please try again in a few seconds.',
     ['Retry-After', '5'],
   ),
+  /** Unknown, malformed and revoked look the same. */
+  unknownPreview: htmlPage(
+    404,
+    'This preview link does not open',
+    'It may have been revoked, or the deploy has been published since. Ask whoever sent it for a new one.',
+  ),
   missingFile: textPage(404, 'There is no such file on this site.'),
   badRequest: textPage(400, 'The host or the path of the request is not valid.'),
+  noServiceWorker: textPage(403, 'A preview may not install a service worker.'),
   methodNotAllowed: textPage(405, 'Only GET and HEAD are allowed here.', ['Allow', 'GET, HEAD']),
   preconditionFailed: textPage(412, 'The file has changed.'),
 } as const satisfies Record<string, Page>

@@ -9,16 +9,26 @@ import { type Page, pages } from './pages.ts'
 export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
+  /** For places whose answers are not like those of other sites; files have their headers prepared once for all. */
+  overlay?: Overlay | undefined
+}
+
+/** Changes every response of an exchange. */
+export interface Overlay {
+  /** In place of what the response would say. */
+  cacheControl(own: string): string
+  /** Added: a flat name, value list. */
+  readonly headers: readonly string[]
 }
 
 export function sendPage(exchange: Exchange, page: Page): void {
   sendBuffer(exchange, page.status, page.headers, page.body)
 }
 
-/** Permanent, but asked for again each time: the next deploy may have a file of that name. */
-export function sendRedirect(exchange: Exchange, location: string): void {
+/** Asked for again each time, also when it is permanent: the next deploy may have a file of that name. */
+export function sendRedirect(exchange: Exchange, status: 301 | 307, location: string): void {
   const headers = ['Location', location, 'Cache-Control', 'no-cache', 'X-Content-Type-Options', 'nosniff']
-  sendBuffer(exchange, 301, headers, Buffer.alloc(0))
+  sendBuffer(exchange, status, headers, Buffer.alloc(0))
 }
 
 /**
@@ -36,7 +46,7 @@ export async function sendFile(exchange: Exchange, content: Content, file: SiteF
   const ifNoneMatch = headers['if-none-match']
   const tag = ifNoneMatch === undefined ? undefined : matchedTag(ifNoneMatch, file.tags)
   if (tag !== undefined) {
-    exchange.res.writeHead(304, [...file.unchangedHeaders, 'ETag', tag])
+    writeHead(exchange, 304, [...file.unchangedHeaders, 'ETag', tag])
     exchange.res.end()
     return
   }
@@ -69,22 +79,33 @@ async function sendPart(exchange: Exchange, content: Content, file: SiteFile, pa
   await sendObject(exchange, 206, headers, await content.open(file), part)
 }
 
-function sendBuffer({ req, res }: Exchange, status: number, headers: readonly string[], body: Buffer): void {
-  res.writeHead(status, [...headers, 'Content-Length', String(body.length)])
+function sendBuffer(exchange: Exchange, status: number, headers: readonly string[], body: Buffer): void {
+  const { req, res } = exchange
+  writeHead(exchange, status, [...headers, 'Content-Length', String(body.length)])
   res.end(req.method === 'HEAD' ? undefined : body)
 }
 
 /** Streams at the pace of the client; whatever ends the response closes the object. */
 async function sendObject(
-  { req, res }: Exchange,
+  exchange: Exchange,
   status: number,
   headers: readonly string[],
   object: OpenedObject,
   part: Part = { start: 0, end: object.size - 1 },
 ): Promise<void> {
+  const { req, res } = exchange
   const unread = req.method === 'HEAD' || res.destroyed
   if (unread) await object.close()
-  res.writeHead(status, [...headers, 'Content-Length', String(part.end - part.start + 1)])
+  writeHead(exchange, status, [...headers, 'Content-Length', String(part.end - part.start + 1)])
   if (unread) res.end()
   else await pipeline(object.stream(part.start, part.end), res)
+}
+
+function writeHead({ res, overlay }: Exchange, status: number, headers: string[]): void {
+  if (overlay) {
+    const at = headers.indexOf('Cache-Control') + 1
+    if (at > 0) headers[at] = overlay.cacheControl(headers[at] ?? '')
+    headers.push(...overlay.headers)
+  }
+  res.writeHead(status, headers)
 }

@@ -1,4 +1,4 @@
-import type { Route, RouteSink } from '../infra/db/routes.ts'
+import type { Route, RoutePreview, RouteSink } from '../infra/db/routes.ts'
 import type { Logger } from '../infra/log.ts'
 import { openSnapshots } from './snapshot.ts'
 
@@ -9,8 +9,14 @@ export interface RouteTableOptions {
   readonly snapshotDelayMs?: number
 }
 
+export interface FoundPreview {
+  readonly route: Route
+  readonly preview: RoutePreview
+}
+
 export interface RouteTable extends RouteSink, AsyncDisposable {
   find(subdomain: string): Route | undefined
+  findPreview(tokenSha256: string): FoundPreview | undefined
   /** False while a site may exist that the table does not know. */
   readonly connected: boolean
 }
@@ -24,11 +30,13 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   const snapshots = await openSnapshots(options.snapshotDir, log)
   const bySite = new Map<string, Route>()
   const bySubdomain = new Map<string, Route>()
+  const byToken = new Map<string, FoundPreview>()
   let connected = false
   let reason: string | undefined
 
   function forget(route: Route): void {
     bySite.delete(route.site_id)
+    for (const { token_sha256 } of route.previews) byToken.delete(token_sha256)
     // the name may be another site's by now
     if (bySubdomain.get(route.subdomain)?.site_id === route.site_id) bySubdomain.delete(route.subdomain)
   }
@@ -39,6 +47,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     if (known) forget(known)
     bySite.set(route.site_id, route)
     bySubdomain.set(route.subdomain, route)
+    for (const preview of route.previews) byToken.set(preview.token_sha256, { route, preview })
     return true
   }
 
@@ -69,6 +78,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 
   return {
     find: (subdomain) => bySubdomain.get(subdomain),
+    findPreview: (tokenSha256) => byToken.get(tokenSha256),
     get connected() {
       return connected
     },

@@ -49,7 +49,9 @@ export async function openSnapshots(dir: string, log: Logger) {
 function parse(text: string): Route[] | undefined {
   const [header, body = '', end, ...more] = text.split('\n')
   if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined
-  return JSON.parse(body) as Route[]
+  const routes = JSON.parse(body) as (Omit<Route, 'previews'> & Partial<Route>)[]
+  // the file may have been written before there were previews
+  return routes.map((route) => ({ ...route, previews: route.previews ?? [] }))
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {

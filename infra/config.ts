@@ -41,6 +41,12 @@ const byteSize = z
     return Number.parseInt(text, 10) * byteUnits[unit]
   })
 
+const secretKeyForm = 'must be 32 bytes in base64, as `openssl rand -base64 32` makes them'
+const secretKey = z
+  .base64(secretKeyForm)
+  .transform((text): Uint8Array => Buffer.from(text, 'base64'))
+  .refine((bytes) => bytes.length === 32, secretKeyForm)
+
 /** Every variable, with what it means. Nothing else in the code reads the environment. */
 const settings = z.object({
   PLINTH_DATA_DIR: z.string().default('.plinth'),
@@ -72,9 +78,11 @@ const settings = z.object({
     .regex(/^file:\/\/\//, 'must be a file:/// address')
     .optional(),
   PLINTH_OPERATOR_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  PLINTH_SECRET_KEY: secretKey.optional(),
   PLINTH_BUILD_MEMORY: byteSize.optional(),
   PLINTH_BUILD_TIMEOUT: duration.default(10 * 60_000),
   PLINTH_BUILD_SLOTS: z.coerce.number().int().min(1).max(256).optional(),
+  PLINTH_BUILDS_PER_PROJECT: z.coerce.number().int().min(1).max(256).optional(),
   PLINTH_BUILD_SANDBOX: z.enum(['required', 'unsafe']).default('required'),
   PLINTH_BUILD_EGRESS_HOSTS: commaList.optional(),
   PLINTH_BUILD_CA_FILE: z.string().optional(),
@@ -84,6 +92,9 @@ const settings = z.object({
   PLINTH_PLANS_FILE: z.string().optional(),
   PLINTH_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
 })
+
+/** Where npm finds its configuration and the way to the registry. */
+const npmSetting = /^(npm_execpath|npm_config_(registry|cafile|userconfig|globalconfig)|(https?|no)_proxy)$/i
 
 const inheritedNames = ['PATH', 'HOME', 'TMPDIR', 'TZ', 'NODE_EXTRA_CA_CERTS'] as const
 
@@ -129,6 +140,8 @@ export function loadConfig(env: Environment = process.env) {
     inherited: Object.fromEntries(inheritedNames.flatMap((name) => (env[name] ? [[name, env[name]]] : []))) as Environment,
     /** The npm of this machine, program first. */
     npm: (env.npm_execpath ? [process.execPath, env.npm_execpath] : ['npm']) as [string, ...string[]],
+    /** What it takes of the environment, for a process that gets no other. */
+    npmEnvironment: Object.fromEntries(Object.entries(env).filter(([name]) => npmSetting.test(name))) as Environment,
     logLevel: s.PLINTH_LOG_LEVEL,
     http: {
       port: s.PLINTH_HTTP_PORT,
@@ -164,8 +177,12 @@ export function loadConfig(env: Environment = process.env) {
     storage: { url: s.PLINTH_STORAGE_URL ?? pathToFileURL(join(dataDir, 'cas')).href },
     /** Undefined until the launcher has made one. */
     operatorToken: s.PLINTH_OPERATOR_TOKEN,
+    /** 32 bytes, from which other keys are derived. Undefined until the launcher has made one. */
+    secretKey: s.PLINTH_SECRET_KEY,
     build: {
       slots,
+      /** Builds of one project that run or wait for a slot at once; others wait for their turn. */
+      perProject: s.PLINTH_BUILDS_PER_PROJECT ?? Math.ceil(slots / 2),
       memoryBytes: s.PLINTH_BUILD_MEMORY ?? Math.min(4 * GiB, Math.floor(totalmem() / 2 / slots)),
       timeoutMs: s.PLINTH_BUILD_TIMEOUT,
       sandbox: s.PLINTH_BUILD_SANDBOX,
@@ -174,8 +191,8 @@ export function loadConfig(env: Environment = process.env) {
       caFile: s.PLINTH_BUILD_CA_FILE,
       /** Workspaces of running builds; every parent folder must be searchable by the build users. */
       dir: resolve(s.PLINTH_BUILD_DIR ?? join(dataDir, 'builds')),
-      /** Holds bin/node (Node 20) and lib/node_modules/npm. */
-      toolchainDir: resolve(s.PLINTH_BUILD_TOOLCHAIN ?? join(dataDir, 'toolchains', 'node-20')),
+      /** Holds a folder for each Node and package manager that builds have asked for: node-20, pnpm-10. */
+      toolchainDir: resolve(s.PLINTH_BUILD_TOOLCHAIN ?? join(dataDir, 'toolchains')),
       /** The bubblewrap program: a path, or a name on the PATH. */
       bwrap: s.PLINTH_BUILD_BWRAP,
     },
@@ -190,6 +207,13 @@ export const dataDirHash = (dataDir: string) => createHash('sha256').update(data
 /** The address of a site: scheme and port are those of the base address, never of a request. */
 export function siteUrl(config: Pick<Config, 'urls'>, subdomain: string): string {
   return withHost(new URL(config.urls.base), `${subdomain}.${config.urls.platformDomain}`).origin
+}
+
+/** @throws ConfigError naming the file that the key was read from */
+export function parseSecretKey(text: string, file: string): Uint8Array {
+  const parsed = secretKey.safeParse(text)
+  if (!parsed.success) throw new ConfigError(`the secret key in ${file} ${secretKeyForm}`)
+  return parsed.data
 }
 
 function withHost(base: URL, hostname: string): URL {

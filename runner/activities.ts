@@ -1,24 +1,39 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { Context } from '@temporalio/activity'
-import type { BuildActivities } from '../workflows/contract.ts'
+import type { Logger } from '../infra/log.ts'
+import { type BuildActivities, signals } from '../workflows/contract.ts'
 import { type BuildDeps, type Phase, runBuild } from './build.ts'
+import type { BuildLog } from './build-log.ts'
 
 /** Cancellation arrives in the answer to a heartbeat; the SDK sends at most one per 0.8 of the heartbeat timeout. */
 const heartbeatMs = 2000
+const signalDeadlineMs = 2000
+const maxLineLength = 200
 
-/** The activities of the build queue. Each build reports its phase with its heartbeats and stops when it is cancelled. */
+/** The activities of the build queue. Each build tells its workflow that it has begun, and reports what it does with its heartbeats. */
 export function createBuildActivities(deps: BuildDeps): BuildActivities {
   return {
     async buildSource(input) {
       const context = Context.current()
+      const startedAt = performance.now()
       let phase: Phase = 'wait'
-      const beat = () => context.heartbeat({ phase })
+      let buildLog: Pick<BuildLog, 'recent'> | undefined
+      const beat = () => {
+        const seconds = Math.round((performance.now() - startedAt) / 1000)
+        context.heartbeat({ phase, seconds, last_line: lastLine(buildLog?.recent() ?? '') })
+      }
       const timer = setInterval(beat, heartbeatMs)
+      await using begun = announcement(context, deps.log)
       try {
         return await runBuild(deps, input, {
           signal: context.cancellationSignal,
           onPhase(next) {
+            if (phase === 'wait' && next !== 'wait') begun.start()
             phase = next
             beat()
+          },
+          onLog(log) {
+            buildLog = log
           },
         })
       } finally {
@@ -26,4 +41,40 @@ export function createBuildActivities(deps: BuildDeps): BuildActivities {
       }
     },
   }
+}
+
+/** Signals the workflow that its build has begun, until that has arrived or the build is over. Nothing depends on it. */
+function announcement(context: Context, log: Logger) {
+  const over = new AbortController()
+  let announcing: Promise<void> | undefined
+
+  async function announce(): Promise<void> {
+    const { client, info } = context
+    const execution = info.workflowExecution
+    if (!execution) return
+    const handle = client.workflow.getHandle(execution.workflowId, execution.runId)
+    while (!over.signal.aborted) {
+      try {
+        const send = () => handle.signal(signals.buildStarted, { attempt: info.attempt })
+        return await client.withDeadline(Date.now() + signalDeadlineMs, send)
+      } catch (error) {
+        log.debug({ err: error, workflow_id: execution.workflowId }, 'start of the build not announced')
+        await pause(heartbeatMs, undefined, { signal: over.signal }).catch(() => undefined)
+      }
+    }
+  }
+
+  return {
+    start() {
+      announcing ??= announce()
+    },
+    async [Symbol.asyncDispose]() {
+      over.abort()
+      await announcing
+    },
+  }
+}
+
+function lastLine(text: string): string {
+  return text.trimEnd().split('\n').at(-1)?.slice(0, maxLineLength) ?? ''
 }

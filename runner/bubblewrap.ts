@@ -3,7 +3,10 @@ import { lstat, readlink } from 'node:fs/promises'
 export interface SandboxView {
   /** The folder with `relay.mjs`, `passwd` and the other files of `support.ts`. */
   readonly supportDir: string
+  /** Of Node and npm. */
   readonly toolchainDir: string
+  /** Of another package manager, where the build needs one. */
+  readonly packageManagerDir?: string | undefined
   /** Becomes /build, writable, the working directory. */
   readonly source: string
   /** Becomes the home folder, writable. */
@@ -18,6 +21,7 @@ export const inside = {
   source: '/build',
   home: '/home/build',
   toolchain: '/opt/node',
+  packageManager: '/opt/package-manager',
   socket: '/run/egress.sock',
   support: '/opt/plinth',
   caBundle: '/etc/ssl/plinth-ca.pem',
@@ -50,6 +54,7 @@ export async function sandboxArguments(view: SandboxView): Promise<string[]> {
     ...memory('/dev/shm'),
     ...memory('/tmp'),
     ...bind('--ro-bind', view.toolchainDir, inside.toolchain),
+    ...(view.packageManagerDir ? bind('--ro-bind', view.packageManagerDir, inside.packageManager) : []),
     ...bind('--bind', view.source, inside.source),
     ...bind('--bind', view.home, inside.home),
     ...bind('--bind', view.socket, inside.socket),

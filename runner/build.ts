@@ -1,36 +1,35 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import {
-  type Command,
-  noOutputFolder,
-  noOutputIndex,
-  noStaticIndex,
-  outputFolders,
-  planBuild,
-  wrappingFolder,
-} from '../core/build-plan.ts'
+import { join, relative } from 'node:path'
+import { type Command, locateProject, noRootDir, noStaticIndex, noStaticIndexIn } from '../core/build-plan.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries } from '../core/limits.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
+import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
 import type { Config } from '../infra/config.ts'
 import type { Logger } from '../infra/log.ts'
+import type { Toolchain } from '../infra/toolchain.ts'
 import type { BuildInput, BuildResult } from '../workflows/contract.ts'
-import { type BuildLog, createBuildLog } from './build-log.ts'
-import { collectFiles, isRealFolder } from './collect.ts'
+import { type BuildLog, openBuildLog } from './build-log.ts'
+import { collectFiles } from './collect.ts'
 import { explainFailure } from './failure.ts'
-import type { Sandbox } from './sandbox.ts'
+import { findOutput } from './output-folder.ts'
+import type { PackageCache, PackageCaches } from './package-cache.ts'
+import type { BuildTools, Sandbox } from './sandbox.ts'
 import type { Slot, Slots } from './slots.ts'
+import { planSource, type SourcePlan } from './source-plan.ts'
 import { fetchArchive, unpack } from './unpack.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
 
 export interface BuildDeps {
   readonly cas: Cas
+  readonly buildLogs: BuildLogs
   readonly config: Pick<Config, 'build'>
   readonly log: Logger
   readonly sandbox: Sandbox
   readonly slots: Slots
+  readonly toolchain: Toolchain
+  readonly caches: PackageCaches
 }
 
 export type Phase = 'wait' | 'fetch source' | 'unpack' | 'install' | 'build' | 'collect' | 'store'
@@ -38,6 +37,8 @@ export type Phase = 'wait' | 'fetch source' | 'unpack' | 'install' | 'build' | '
 export interface BuildRun {
   readonly signal: AbortSignal
   readonly onPhase: (phase: Phase) => void
+  /** Gets the log as soon as there is one. */
+  readonly onLog?: (log: Pick<BuildLog, 'recent'>) => void
 }
 
 const MiB = 1024 * 1024
@@ -48,6 +49,17 @@ const unlimitedBytes = 4096 * MiB
 interface Artifact {
   readonly folder: string
   readonly noIndex: string
+}
+
+type BuildPlan = Extract<SourcePlan, { kind: 'build' }>
+
+/** A command in a folder of the source, with a slash at its end; the root is empty. */
+interface Execution {
+  readonly root: string
+  readonly tools: BuildTools
+  readonly folder: string
+  readonly command: Command
+  readonly before?: readonly Command[]
 }
 
 /** Thrown inside a build for what is wrong with the source; its message is the deploy's `error`. */
@@ -62,7 +74,9 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
   await using slot = await deps.slots.acquire()
   run.signal.throwIfAborted()
   await using workspace = await openWorkspace(deps.config.build.dir, slot)
-  return await buildIn(workspace, slot, deps, input, run)
+  await using buildLog = await openBuildLog({ logs: deps.buildLogs, log: deps.log, deployId: input.deploy_id })
+  run.onLog?.(buildLog)
+  return await buildIn(workspace, slot, deps, input, run, buildLog)
 }
 
 async function buildIn(
@@ -71,12 +85,12 @@ async function buildIn(
   deps: BuildDeps,
   input: BuildInput,
   run: BuildRun,
+  buildLog: BuildLog,
 ): Promise<BuildResult> {
-  const { cas, config, log, sandbox } = deps
+  const { cas, config, log, sandbox, toolchain, caches } = deps
   const { signal, onPhase } = run
   const skipped = createSkippedPaths()
   const maxBytes = Math.min(input.storage_bytes ?? unlimitedBytes, unlimitedBytes)
-  const buildLog = createBuildLog()
   let build_mode: BuildResult['build_mode'] = 'static'
   let commandMs = 0
 
@@ -87,7 +101,8 @@ async function buildIn(
     const refusal = error instanceof AppError && (error.kind === 'invalid' || error.kind === 'conflict')
     if (!refusal && !(error instanceof SourceFault)) throw error
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build failed')
-    return { ...(await facts()), outcome: 'failed', error: error.message }
+    buildLog.line(`failed: ${error.message.split('\n', 1)[0]}`)
+    return { ...facts(), outcome: 'failed', error: error.message }
   }
 
   async function artifact(): Promise<Artifact> {
@@ -96,20 +111,22 @@ async function buildIn(
     onPhase('unpack')
     const overMaxBytes = overQuota('the archive unpacks to more than', input, maxBytes)
     const content = await unpack(archive, workspace.source, { uid: slot.uid, maxBytes, overMaxBytes, signal })
-    const wrapping = wrappingFolder(content.paths)
+    buildLog.line(`unpacked ${counted(content.paths.size, 'file')}`)
+    const project = locateProject(content.paths, input.root_dir)
+    if (!project) throw new SourceFault(noRootDir(input.root_dir ?? ''))
+    const { wrapping, folder } = project
     for (const path of content.skipped_paths) skipped.add(path.startsWith(wrapping) ? path.slice(wrapping.length) : path)
     const root = join(workspace.source, wrapping)
-    if (!content.paths.has(`${wrapping}package.json`)) {
-      if (!content.paths.has(`${wrapping}index.html`)) throw new SourceFault(noStaticIndex)
-      return { folder: root, noIndex: noStaticIndex }
-    }
-    build_mode = 'build'
-    const rootFiles = new Set(
+    const paths = new Set(
       [...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)),
     )
-    const packageJson = await readFile(join(root, 'package.json'), 'utf8')
-    if (packageJson.length > MiB) throw new SourceFault('package.json is larger than 1 MB; that is no package description')
-    const plan = planBuild(packageJson, rootFiles)
+    if (!paths.has(`${folder}package.json`)) {
+      const noIndex = input.root_dir === null ? noStaticIndex : noStaticIndexIn(input.root_dir)
+      if (!paths.has(`${folder}index.html`)) throw new SourceFault(noIndex)
+      return { folder: join(root, folder), noIndex }
+    }
+    build_mode = 'build'
+    const plan = await planSource(root, paths, folder)
     if (plan.kind === 'refused') throw new SourceFault(plan.error)
     if (!sandbox.status.builds) {
       log.error({ deploy_id: input.deploy_id, problems: sandbox.status.problems }, 'build refused without isolation')
@@ -118,28 +135,57 @@ async function buildIn(
       )
     }
     onPhase('install')
-    await execute(root, plan.install, [['node', '-v'], plan.install])
-    onPhase('build')
-    await execute(root, plan.build, [plan.build])
-    return await outputOf(root)
+    const cache = await takeCache(plan)
+    const tools = await toolsOf(plan, cache?.isWarm)
+    await execute({ root, tools, folder: plan.installFolder, command: plan.install, before: [['node', '-v']] })
+    try {
+      onPhase('build')
+      await execute({ root, tools, folder, command: plan.build })
+    } finally {
+      if (!signal.aborted) await cache?.keep().catch((error) => log.warn({ err: error }, 'packages not kept'))
+    }
+    const output = await findOutput(root, folder, paths)
+    if ('error' in output) throw new SourceFault(output.error)
+    return output
   }
 
-  async function execute(source: string, command: Command, commands: readonly Command[]): Promise<void> {
+  async function toolsOf({ node, packageManager }: BuildPlan, hasPackages: boolean | undefined): Promise<BuildTools> {
+    const request = { signal, report: (line: string) => buildLog.line(line) }
+    const [nodeFolder, managerFolder] = await Promise.all([
+      toolchain.get(`node-${node}`, request),
+      packageManager === 'npm' ? undefined : toolchain.get(packageManager, request),
+    ])
+    const manager = managerFolder && { name: packageManager, folder: managerFolder }
+    return { node: nodeFolder, packageManager: manager || undefined, hasPackages: hasPackages ?? false }
+  }
+
+  /** Undefined where there is nothing to keep, or no isolation that keeps one project from another's. */
+  async function takeCache({ node, packageManager, lockSha256 }: BuildPlan): Promise<PackageCache | undefined> {
+    if (lockSha256 === undefined || !sandbox.status.level.startsWith('A')) return undefined
+    const request = { project_id: input.project_id, lockSha256, tools: `node-${node} ${packageManager}` }
+    const cache = await caches.take(request, workspace, slot)
+    if (cache.isWarm) buildLog.line('packages of an earlier build with this lock file are at hand')
+    return cache
+  }
+
+  async function execute({ root, tools, folder, command, before = [] }: Execution): Promise<void> {
     const began = performance.now()
     try {
       const ended = await sandbox.run({
-        workspace: { ...workspace, source },
+        workspace: { ...workspace, source: root },
         slot,
-        commands,
+        tools,
+        folder,
+        commands: [...before, command],
         timeoutMs: config.build.timeoutMs - commandMs,
         signal,
-        onOutput: buildLog.append,
-        onNotice: buildLog.line,
+        onOutput: (chunk) => buildLog.append(chunk),
+        onNotice: (line) => buildLog.line(line),
       })
-      if (!ended.started && !ended.stopped) throw new Error(`the sandbox did not start: ${buildLog.text().trim().slice(-500)}`)
+      if (!ended.started && !ended.stopped) throw new Error(`the sandbox did not start: ${buildLog.recent().trim().slice(-500)}`)
       if (ended.code === 0 && !ended.stopped) return
       const { memoryBytes, timeoutMs } = config.build
-      throw new SourceFault(explainFailure({ ...ended, command, log: buildLog.text(), memoryBytes, timeoutMs }))
+      throw new SourceFault(explainFailure({ ...ended, command, log: buildLog.recent(), memoryBytes, timeoutMs }))
     } finally {
       commandMs += performance.now() - began
     }
@@ -149,6 +195,7 @@ async function buildIn(
     onPhase('collect')
     const files = await collectFiles(folder, {
       cas,
+      within: workspace.source,
       skipped,
       signal,
       maxFiles: maxArchiveEntries,
@@ -159,30 +206,26 @@ async function buildIn(
     onPhase('store')
     const manifest_sha256 = await storeManifest(cas, files)
     const total_bytes = files.reduce((sum, file) => sum + file.size, 0)
+    const from = relative(workspace.source, folder)
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id, files: files.length, bytes: total_bytes }, 'build stored')
-    return { ...(await facts()), outcome: 'built', manifest_sha256, file_count: files.length, total_bytes }
+    buildLog.line(`stored ${counted(files.length, 'file')} (${sizeText(total_bytes)})${from && ` from ${from}`}`)
+    return { ...facts(), outcome: 'built', manifest_sha256, file_count: files.length, total_bytes }
   }
 
-  async function facts() {
+  function facts() {
     return {
       build_mode,
-      log_sha256: await storeLog(cas, buildLog),
       build_seconds: Math.ceil(commandMs / 1000),
       skipped_paths: skipped.list(),
     }
   }
 }
 
-async function outputOf(root: string): Promise<Artifact> {
-  for (const folder of outputFolders) {
-    if (!(await isRealFolder(root, folder))) continue
-    return { folder: join(root, folder), noIndex: noOutputIndex(folder) }
-  }
-  throw new SourceFault(noOutputFolder)
-}
+const counted = (count: number, what: string) => (count === 1 ? `1 ${what}` : `${count} ${what}s`)
 
-async function storeLog(cas: Cas, log: BuildLog): Promise<string | null> {
-  return log.size() === 0 ? null : (await cas.put(Buffer.from(log.text()))).sha256
+function sizeText(bytes: number): string {
+  if (bytes < 1024) return counted(bytes, 'byte')
+  return bytes < MiB ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / MiB).toFixed(1)} MB`
 }
 
 function overQuota(what: string, { storage_bytes, plan_title }: BuildInput, maxBytes: number): string {

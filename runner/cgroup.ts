@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { access, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -29,9 +29,17 @@ export interface Cgroups extends AsyncDisposable {
 }
 
 const mountPoint = '/sys/fs/cgroup'
-// builds yield to the processes that serve sites; the default is 100 in v2 and 1024 in v1
-const cpuWeight = '50'
-const cpuShares = '512'
+/**
+ * All builds together count half as much as one other process, in line for the processor and the disk. Written to the folder that
+ * holds their groups, because weights compare siblings. Less than half, and builds starve on a machine that does other work too.
+ */
+const weights: Readonly<Record<string, string>> = {
+  'cpu.weight': '50',
+  'io.weight': '50',
+  // v1
+  'cpu.shares': '512',
+  'blkio.bfq.weight': '50',
+}
 
 /**
  * Finds the cgroups that this process may divide further: v2, else v1, else none, where limits fall to the watchdog.
@@ -63,11 +71,12 @@ async function findV2(name: string, own: ReadonlyMap<string, string>): Promise<C
     } catch {
       continue
     }
+    await writeFile(join(mountPoint, parent, 'cgroup.subtree_control'), '+io').catch(() => undefined)
+    await setWeights(base)
     return cgroupsIn('v2', [base], 'memory.events', async ([folder = ''], { memoryBytes, pids }) => {
       await writeFile(join(folder, 'memory.max'), String(memoryBytes))
       await writeFile(join(folder, 'pids.max'), String(pids))
       await writeFile(join(folder, 'memory.swap.max'), '0').catch(() => undefined)
-      await writeFile(join(folder, 'cpu.weight'), cpuWeight).catch(() => undefined)
     })
   }
   return undefined
@@ -77,14 +86,14 @@ async function findV1(name: string, own: ReadonlyMap<string, string>): Promise<C
   const memory = await childOf('memory')
   const pids = await childOf('pids')
   if (!memory || !pids) return undefined
-  const cpu = await childOf('cpu')
-  return cgroupsIn('v1', [memory, pids, ...(cpu ? [cpu] : [])], 'memory.oom_control', async (folders, limits) => {
-    const [memoryFolder = '', pidsFolder = '', cpuFolder] = folders
+  const weighted = [await childOf('cpu'), await childOf('blkio')].filter((folder) => folder !== undefined)
+  for (const folder of weighted) await setWeights(folder)
+  return cgroupsIn('v1', [memory, pids, ...weighted], 'memory.oom_control', async (folders, limits) => {
+    const [memoryFolder = '', pidsFolder = ''] = folders
     await writeFile(join(memoryFolder, 'memory.limit_in_bytes'), String(limits.memoryBytes))
     // absent where the kernel does not account for swap
     await writeFile(join(memoryFolder, 'memory.memsw.limit_in_bytes'), String(limits.memoryBytes)).catch(() => undefined)
     await writeFile(join(pidsFolder, 'pids.max'), String(limits.pids))
-    if (cpuFolder) await writeFile(join(cpuFolder, 'cpu.shares'), cpuShares).catch(() => undefined)
   })
 
   async function childOf(controller: string): Promise<string | undefined> {
@@ -101,7 +110,14 @@ async function findV1(name: string, own: ReadonlyMap<string, string>): Promise<C
   }
 }
 
-/** `bases` hold one folder per group each; the first has the memory controller, the last but for cpu the processes. */
+async function setWeights(folder: string): Promise<void> {
+  for (const [file, weight] of Object.entries(weights)) {
+    const path = join(folder, file)
+    if (existsSync(path)) await writeFile(path, weight).catch(() => undefined)
+  }
+}
+
+/** `bases` hold one folder per group each; the first has the memory controller, and the second (v1) counts the processes. */
 function cgroupsIn(
   kind: 'v1' | 'v2',
   bases: readonly string[],

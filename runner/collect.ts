@@ -1,6 +1,6 @@
 import { constants, type Dirent, existsSync } from 'node:fs'
 import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { AppError } from '../core/errors.ts'
 import { judgePath, type ManifestEntry } from '../core/manifest.ts'
 import type { SkippedPaths } from '../infra/archive/skipped-paths.ts'
@@ -9,6 +9,8 @@ import { putPublishedFile } from '../infra/cas/published-files.ts'
 
 export interface CollectOptions {
   readonly cas: Cas
+  /** The folder, made by the runner, that `root` has to lie in without passing a link. */
+  readonly within: string
   readonly maxFiles: number
   /** Bytes of all files together. */
   readonly maxBytes: number
@@ -37,7 +39,7 @@ export async function isRealFolder(root: string, path: string): Promise<boolean>
  * Stores the regular files below `root` and returns them sorted. The tree is hostile: every folder and file is opened
  * through its parent's descriptor without following links, and a file with a second name is not taken, as it may be the
  * other side of a link to somewhere else.
- * @throws AppError `conflict` for too many files or bytes
+ * @throws AppError `conflict` for too many files or bytes, and for a `root` that is a link or lies behind one
  */
 export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
   const { cas, skipped, signal } = options
@@ -47,7 +49,7 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
   let bytes = 0
 
   try {
-    await using folder = await openFolder(root)
+    await using folder = await openWithin(options.within, root)
     await walk(folder, root, '', 0)
   } finally {
     await Promise.allSettled(running)
@@ -110,6 +112,21 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
 const openFolder = (path: string) => open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
 // a pipe in the place of a file would block the open without O_NONBLOCK
 const openFile = (path: string) => open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+
+/** One folder after the other, as a build may have put a link in the place of any of them. */
+async function openWithin(top: string, root: string): Promise<FileHandle> {
+  let folder = await openFolder(top)
+  let path = top
+  for (const segment of relative(top, root).split('/').filter(Boolean)) {
+    await using parent = folder
+    const inner = segment === '..' ? undefined : await openReal(join(descriptorPath(parent, path), segment), openFolder)
+    if (!inner)
+      throw new AppError('conflict', `${relative(top, root)} is a link, not a folder of the build; publish a real folder`)
+    folder = inner
+    path = join(path, segment)
+  }
+  return folder
+}
 
 /** Undefined when the entry has become something else, or may not be read. */
 async function openReal(path: string, opener: (path: string) => Promise<FileHandle>): Promise<FileHandle | undefined> {

@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -40,7 +41,9 @@ const gate = [
   'ulimit -c 0',
   'ulimit -f 4194304',
   'ulimit -n 65536 2>/dev/null',
-  'exec "$@"',
+  'filter=$1',
+  'shift',
+  'exec "$@" 5<"$filter"',
 ].join('\n')
 
 // dash names this limit -p, where bash has -u. It is counted per user namespace, so of bubblewrap's inside
@@ -52,17 +55,18 @@ const outputGraceMs = 2000
 /** Runs commands one after the other, until one fails, and leaves no process behind when it returns. */
 export async function runConfined(
   { bwrap, uid, cgroup, view }: Confinement,
-  commands: readonly Command[],
+  { commands, folder }: { readonly commands: readonly Command[]; readonly folder?: string | undefined },
   options: ConfinedOptions,
 ): Promise<Ended> {
   options.signal.throwIfAborted()
-  const request = JSON.stringify({ socket: bwrap ? inside.socket : view.socket, commands })
+  const request = JSON.stringify({ socket: bwrap ? inside.socket : view.socket, commands, folder })
   const at = bwrap
     ? { node: `${inside.toolchain}/bin/node`, relay: `${inside.support}/relay.mjs` }
     : { node: join(view.toolchainDir, 'bin', 'node'), relay: join(view.supportDir, 'scripts', 'relay.mjs') }
   const limited = options.maxProcesses === 0 ? [] : ['/bin/sh', '-c', processGate, 'sh', String(options.maxProcesses)]
-  const sandbox = bwrap ? [bwrap, '--info-fd', '4', ...(await sandboxArguments(view)), '--'] : []
-  const child = execa('/bin/sh', ['-c', gate, 'sh', ...sandbox, ...limited, at.node, at.relay, request], {
+  const sandbox = bwrap ? [bwrap, '--info-fd', '4', '--seccomp', '5', ...(await sandboxArguments(view)), '--'] : []
+  const filter = bwrap ? join(view.supportDir, 'seccomp.bpf') : '/dev/null'
+  const child = execa('/bin/sh', ['-c', gate, 'sh', filter, ...sandbox, ...limited, at.node, at.relay, request], {
     // bubblewrap too gets a clean environment: what it had would be readable in /proc/1/environ inside
     extendEnv: false,
     env: bwrap ? {} : view.env,
@@ -102,6 +106,7 @@ export async function runConfined(
     init = Number(/"child-pid": (\d+)/.exec(info.toString())?.[1]) || undefined
   })
   try {
+    await stepBack(pid)
     await cgroup?.add(pid)
     child.stdin.on('error', () => undefined)
     child.stdin.end('go\n')
@@ -119,6 +124,19 @@ export async function runConfined(
     await cgroup?.kill()
     if (init !== undefined) await ended(init)
     else if (!bwrap && !cgroup) await killByHome(view.home)
+  }
+}
+
+/**
+ * Puts a process behind the platform's own: it is the first to be ended when the machine runs out of memory, and yields where no
+ * cgroup weighs it. Its children inherit both, and cannot undo what a privileged runner has set.
+ */
+async function stepBack(pid: number): Promise<void> {
+  try {
+    setPriority(pid, 10)
+    await writeFile(`/proc/${pid}/oom_score_adj`, '1000')
+  } catch {
+    // it has ended already, or there is no such file on this system
   }
 }
 

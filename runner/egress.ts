@@ -1,4 +1,4 @@
-import { lookup } from 'node:dns/promises'
+import { lookup, Resolver } from 'node:dns/promises'
 import { once } from 'node:events'
 import { chmod, chown, open, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -10,43 +10,49 @@ import { isPublicAddress } from '../infra/net/public-address.ts'
 export interface EgressPolicy {
   /** Lower-case names that builds reach wherever they resolve to: registries and their mirrors. */
   readonly namedHosts: ReadonlySet<string>
-  /** All addresses of a name; replaced in tests. */
-  readonly resolve: (host: string) => Promise<readonly string[]>
+  /** All addresses of a name that is in `namedHosts` or not; replaced in tests. */
+  readonly resolve: (host: string, named: boolean) => Promise<readonly string[]>
   /** The port that builds may reach: 443, except in tests. */
   readonly port: number
 }
 
 export const publicEgress = (namedHosts: readonly string[]): EgressPolicy => ({
   namedHosts: new Set(namedHosts.map((host) => host.toLowerCase())),
-  resolve: async (host) => (await lookup(host, { all: true })).map(({ address }) => address),
+  resolve: (host, named) => (named ? resolveBySystem(host) : resolveByDns(host)),
   port: 443,
 })
 
+/** As the operator's machine sees the name, its hosts file included. */
+const resolveBySystem = async (host: string) => (await lookup(host, { all: true })).map(({ address }) => address)
+
+const dnsTimeoutMs = 2000
+
+/** Without the threads that all builds' files go through: look-ups of names that nobody answers would keep those. */
+async function resolveByDns(host: string): Promise<string[]> {
+  const resolver = new Resolver({ timeout: dnsTimeoutMs, tries: 2 })
+  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+  return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+}
+
 export type EgressVerdict =
-  | { readonly allowed: true; readonly address: string }
+  | { readonly allowed: true; readonly addresses: readonly [string, ...string[]] }
   | { readonly allowed: false; readonly reason: string }
 
 /**
- * Whether a build may connect to `authority`, the `host:port` of a CONNECT, and to which address: the one that was judged,
+ * Whether a build may connect to `authority`, the `host:port` of a CONNECT, and to which addresses: those that were judged,
  * so that a second look-up cannot answer differently.
  */
 export async function judgeEgress(authority: string, policy: EgressPolicy): Promise<EgressVerdict> {
   const refused = (reason: string) => ({ allowed: false, reason }) as const
-  const [, bracketed, bare, portText] = /^(?:\[([0-9a-f:.]+)\]|([^\s:/@[\]]+)):(\d{1,5})$/i.exec(authority) ?? []
+  const [, bracketed, bare, portText] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(authority) ?? []
   const host = (bracketed ?? bare ?? '').toLowerCase().replace(/\.$/, '')
   if (host === '') return refused('not a host and port')
   if (Number(portText) !== policy.port) return refused(`builds reach port ${policy.port} only`)
-  let addresses: readonly string[]
-  try {
-    addresses = isIP(host) ? [host] : await policy.resolve(host)
-  } catch {
-    return refused('the name does not resolve')
-  }
-  const [address] = addresses
-  if (address === undefined) return refused('the name does not resolve')
-  if (policy.namedHosts.has(host)) return { allowed: true, address }
-  const inner = addresses.find((candidate) => !isPublicAddress(candidate))
-  return inner === undefined ? { allowed: true, address } : refused('not at a public address')
+  const named = policy.namedHosts.has(host)
+  const [first, ...others] = isIP(host) ? [host] : await policy.resolve(host, named).catch(() => [])
+  if (first === undefined) return refused('the name does not resolve')
+  const addresses = [first, ...others] as const
+  return named || addresses.every(isPublicAddress) ? { allowed: true, addresses } : refused('not at a public address')
 }
 
 export interface Egress extends AsyncDisposable {
@@ -63,6 +69,8 @@ export interface EgressOptions {
   readonly maxBytes: number
   /** One line of the build log. */
   readonly report: (line: string) => void
+  /** Until a connection has said where it wants to; 10 seconds, except in tests. */
+  readonly requestTimeoutMs?: number
 }
 
 const connectTimeoutMs = 15_000
@@ -71,12 +79,18 @@ const maxConnections = 256
 const reportedRefusals = 50
 
 /** The only way out of a sandbox: an HTTP proxy on a unix socket that knows CONNECT and nothing else. One per build. */
-export async function openEgress({ folder, uid, policy, maxBytes, report }: EgressOptions): Promise<Egress> {
+export async function openEgress(options: EgressOptions): Promise<Egress> {
+  const { folder, uid, policy, maxBytes, report, requestTimeoutMs = 10_000 } = options
   const sockets = new Set<Duplex>()
   const refusals = new Set<string>()
   let bytes = 0
 
-  const server = createServer({ maxHeaderSize: 8192 }, (request, response) => {
+  const timeouts = {
+    headersTimeout: requestTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: requestTimeoutMs / 5,
+  }
+  const server = createServer({ ...timeouts, maxHeaderSize: 8192 }, (request, response) => {
     const target = request.url ?? ''
     refuse(target, 'plain http is not relayed, use https')
     response.writeHead(403, { 'content-type': 'text/plain', connection: 'close' })
@@ -116,33 +130,30 @@ export async function openEgress({ folder, uid, policy, maxBytes, report }: Egre
       return
     }
     if (client.destroyed) return
-    const remote = connect({ host: verdict.address, port: policy.port })
+    const remote = dial(verdict.addresses)
     track(remote)
-    const fail = () => {
-      if (remote.readyState === 'opening') client.end('HTTP/1.1 504 Gateway Timeout\r\n\r\n')
-      remote.destroy()
-    }
-    const timer = setTimeout(fail, connectTimeoutMs)
-    remote.setTimeout(idleTimeoutMs, fail)
-    remote.once('close', () => clearTimeout(timer))
-    remote.once('error', () => client.end('HTTP/1.1 502 Bad Gateway\r\n\r\n'))
+    client.once('close', () => remote.destroy())
+    const abandon = () => remote.destroy()
+    const timer = setTimeout(abandon, connectTimeoutMs)
+    const noAnswer = () => client.end('HTTP/1.1 502 Bad Gateway\r\n\r\n')
+    remote.setTimeout(idleTimeoutMs, abandon)
+    remote.once('close', () => clearTimeout(timer)).once('close', noAnswer)
     remote.once('connect', () => {
       clearTimeout(timer)
+      remote.off('close', noAnswer)
       client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
-      if (head.length > 0) remote.write(head)
-      splice(client, remote)
+      client.unshift(head)
+      for (const side of [client, remote]) side.on('data', (chunk: Buffer) => count(chunk.length))
+      client.pipe(remote).pipe(client)
+      // not destroyed: the last bytes may still be on their way to the build
+      remote.once('close', () => client.end())
     })
   }
 
-  function splice(client: Duplex, remote: Socket): void {
-    for (const [from, to] of [
-      [client, remote],
-      [remote, client],
-    ] as const) {
-      from.on('data', (chunk: Buffer) => count(chunk.length))
-      from.pipe(to)
-      from.once('close', () => to.destroy())
-    }
+  /** To one of the judged addresses, whichever answers; the name is not looked up again. */
+  function dial(addresses: readonly string[]): Socket {
+    const judged = addresses.map((address) => ({ address, family: isIP(address) }))
+    return connect({ host: 'judged', port: policy.port, lookup: (_host, _options, done) => done(null, judged) })
   }
 
   function count(more: number): void {

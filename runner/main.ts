@@ -1,8 +1,11 @@
+import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
+import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
+import { openPackageCaches } from './package-cache.ts'
 import { openSandbox } from './sandbox.ts'
 import { createSlots } from './slots.ts'
 import { startBuildWorker } from './worker.ts'
@@ -17,8 +20,13 @@ await runMain(async () => {
   installRuntime(log)
   await using stack = new AsyncDisposableStack()
   const cas = await openCas(config.storage.url)
+  const buildLogs = openBuildLogs(config.storage.url)
+  const toolchain = openToolchain(toolchainOptions(config))
+  // the isolation is tested with it
+  await toolchain.get('node-20', { report: (line) => log.info(line) })
   const sandbox = stack.use(await openSandbox({ config, log }))
+  const caches = await openPackageCaches(config.build.dir)
   const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
-  stack.use(startBuildWorker(temporal, { cas, config, log, sandbox, slots }, shutdownGraceMs))
+  stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, caches }, shutdownGraceMs))
   return stack.move()
 })

@@ -16,6 +16,7 @@ function view({ hidden, readOnly }) {
     groups: field('Groups'),
     capabilities: field('CapPrm') + field('CapBnd'),
     noNewPrivileges: field('NoNewPrivs') === '1',
+    filtered: field('Seccomp') === '2',
     interfaces: Object.keys(networkInterfaces()),
     environment: readFileSync('/proc/1/environ', 'utf8')
       .split('\0')

@@ -1,11 +1,11 @@
-// Runs inside the sandbox on the toolchain's Node 20, so it is plain JavaScript with nothing to import from the platform.
+// Runs inside the sandbox on the build's own Node, so it is plain JavaScript with nothing to import from the platform.
 // There is no network but a unix socket, which npm cannot dial: this listens on loopback and passes the bytes on.
 import { spawn } from 'node:child_process'
 import { writeSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { constants } from 'node:os'
 
-const { socket, commands } = JSON.parse(process.argv[2] ?? '')
+const { socket, commands, folder } = JSON.parse(process.argv[2] ?? '')
 const report = (event) => writeSync(3, `${JSON.stringify(event)}\n`)
 
 const relay = createServer((inside) => {
@@ -33,12 +33,14 @@ const env = {
   npm_config_proxy: proxy,
   npm_config_https_proxy: proxy,
   npm_config_noproxy: local,
+  YARN_HTTP_PROXY: proxy,
+  YARN_HTTPS_PROXY: proxy,
 }
 
 report({ started: true })
 let code = 0
 for (const [program, ...args] of commands) {
-  writeSync(1, `$ ${[program, ...args].join(' ')}\n`)
+  writeSync(1, `$ ${folder ? `cd ${folder.slice(0, -1)} && ` : ''}${[program, ...args].join(' ')}\n`)
   code = await run(program, args)
   if (code !== 0) break
 }
@@ -47,7 +49,7 @@ process.exit(code)
 
 function run(program, args) {
   return new Promise((ended) => {
-    const child = spawn(program, args, { stdio: 'inherit', env })
+    const child = spawn(program, args, { stdio: 'inherit', env, cwd: folder || undefined })
     const forward = (signal) => child.kill(signal)
     process.once('SIGTERM', forward)
     child.once('error', (error) => {

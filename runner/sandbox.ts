@@ -2,18 +2,19 @@ import { createHash } from 'node:crypto'
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
-import type { Command } from '../core/build-plan.ts'
+import type { Command, PackageManager } from '../core/build-plan.ts'
 import type { Config } from '../infra/config.ts'
 import type { Logger } from '../infra/log.ts'
 import { inside } from './bubblewrap.ts'
 import { type CgroupLimits, type Cgroups, findCgroups } from './cgroup.ts'
 import { type Ended, runConfined } from './confine.ts'
 import { openEgress, publicEgress } from './egress.ts'
+import { managerEnvironment } from './manager-environment.ts'
 import { testIsolation } from './self-test.ts'
 import type { Slot } from './slots.ts'
 import { writeSupportFiles } from './support.ts'
-import { type TreeLimits, watchMemory, watchTree } from './watch.ts'
-import { removeLeftoverWorkspaces, type Workspace } from './workspace.ts'
+import { isDiskFull, type TreeLimits, watchMemory, watchTree } from './watch.ts'
+import { packagesFolder, removeLeftoverWorkspaces, type Workspace } from './workspace.ts'
 
 /**
  * What the self-test found. `A`: isolated, each slot with a user of its own; `A'`: isolated, as the runner's user;
@@ -29,6 +30,15 @@ export interface SandboxStatus {
   readonly problems: readonly string[]
 }
 
+/** What a build runs with: folders with programs in `bin`. */
+export interface BuildTools {
+  readonly node: string
+  /** Beside npm, which belongs to Node. */
+  readonly packageManager?: { readonly name: PackageManager; readonly folder: string } | undefined
+  /** Whether the home folder holds the packages of an earlier build. */
+  readonly hasPackages?: boolean
+}
+
 /** Why the runner has stopped a build. */
 export type StopCause = 'time' | 'disk' | 'output' | 'memory'
 
@@ -36,6 +46,10 @@ export interface RunRequest {
   readonly workspace: Workspace
   readonly slot: Slot
   readonly commands: readonly Command[]
+  /** Of the source, where the commands run, with a slash at its end; the source itself when it is empty. */
+  readonly folder?: string
+  /** Node 20 when it is left out. */
+  readonly tools?: BuildTools
   readonly timeoutMs: number
   /** Stops the run; it then rejects with the signal's reason. */
   readonly signal: AbortSignal
@@ -57,7 +71,7 @@ export interface Sandbox extends AsyncDisposable {
 export type RunConfined = (
   /** Undefined runs without isolation. */
   bwrap: string | undefined,
-  request: Pick<RunRequest, 'workspace' | 'slot' | 'commands' | 'signal' | 'onNotice'>,
+  request: Pick<RunRequest, 'workspace' | 'slot' | 'commands' | 'folder' | 'tools' | 'signal' | 'onNotice'>,
   run: { readonly limits: CgroupLimits; readonly onOutput: (chunk: Buffer) => void; readonly onOutOfMemory: () => void },
 ) => Promise<Ended>
 
@@ -115,6 +129,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
       if (!status.builds) throw new Error('builds are refused: there is no isolation')
       const { signal } = request
       let stopped: StopCause | undefined
+      let diskFull = false
       const stop = new AbortController()
       const stopFor = (cause: StopCause) => {
         stopped ??= cause
@@ -126,7 +141,10 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
       if (signal.aborted) cancel()
       let output = 0
       try {
-        using _tree = watchTree(request.workspace.root, limits.tree ?? treeLimits, () => stopFor('disk'))
+        using _tree = watchTree(request.workspace.root, limits.tree ?? treeLimits, (problem) => {
+          diskFull = problem === 'full'
+          stopFor('disk')
+        })
         const ended = await confined(
           isolated ? bwrap : undefined,
           { ...request, signal: stop.signal },
@@ -141,6 +159,8 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
           },
         )
         signal.throwIfAborted()
+        if (ended.code !== 0 && stopped === undefined) diskFull = await isDiskFull(request.workspace.root)
+        if (diskFull) throw new Error('the disk that builds work on is nearly full')
         return { ...ended, stopped }
       } finally {
         clearTimeout(timer)
@@ -152,7 +172,8 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
 
   /** In a cgroup and behind an egress relay of its own. */
   async function confined(...[bwrapPath, request, run]: Parameters<RunConfined>): Promise<Ended> {
-    const { workspace, slot, commands, signal, onNotice } = request
+    const { workspace, slot, commands, folder, signal, onNotice } = request
+    const tools = request.tools ?? { node: join(build.toolchainDir, 'node-20') }
     await using relay = await openEgress({
       folder: workspace.root,
       uid: slot.uid,
@@ -165,24 +186,32 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
     try {
       const view = {
         supportDir,
-        toolchainDir: build.toolchainDir,
+        toolchainDir: tools.node,
+        packageManagerDir: tools.packageManager?.folder,
         source: workspace.source,
         home: workspace.home,
         socket: relay.socketPath,
       }
-      const env = environmentOf(
-        bwrapPath ? inside : { ...view, toolchain: build.toolchainDir, caBundle: join(supportDir, 'ca.pem') },
-        run.limits,
-      )
-      return await runConfined({ bwrap: bwrapPath, uid: slot.uid, cgroup, view: { ...view, env } }, commands, {
-        // without a namespace it would count every process of the runner's own user
-        maxProcesses: cgroup || !(bwrapPath || slot.uid) ? 0 : run.limits.pids,
-        signal,
-        onOutput: run.onOutput,
-        onStart(pid) {
-          if (!cgroup) watchdog = watchMemory(pid, run.limits.memoryBytes, run.onOutOfMemory)
+      const outside = {
+        ...view,
+        toolchain: tools.node,
+        packageManager: tools.packageManager?.folder ?? '',
+        caBundle: join(supportDir, 'ca.pem'),
+      }
+      const env = environmentOf(bwrapPath ? inside : outside, run.limits, tools)
+      return await runConfined(
+        { bwrap: bwrapPath, uid: slot.uid, cgroup, view: { ...view, env } },
+        { commands, folder },
+        {
+          // without a namespace it would count every process of the runner's own user
+          maxProcesses: cgroup || !(bwrapPath || slot.uid) ? 0 : run.limits.pids,
+          signal,
+          onOutput: run.onOutput,
+          onStart(pid) {
+            if (!cgroup) watchdog = watchMemory(pid, run.limits.memoryBytes, run.onOutOfMemory)
+          },
         },
-      })
+      )
     } finally {
       watchdog?.[Symbol.dispose]()
       if (await cgroup?.ranOutOfMemory()) run.onOutOfMemory()
@@ -193,11 +222,15 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
 
 /** All that a build gets of an environment: nothing of the runner's own. */
 function environmentOf(
-  at: { readonly toolchain: string; readonly home: string; readonly caBundle: string },
+  at: { readonly toolchain: string; readonly packageManager: string; readonly home: string; readonly caBundle: string },
   { memoryBytes }: CgroupLimits,
+  { packageManager, hasPackages }: BuildTools,
 ): Record<string, string> {
   return {
-    PATH: `${at.toolchain}/bin:/usr/bin:/bin`,
+    PATH: [at.toolchain, ...(packageManager ? [at.packageManager] : []), '/usr']
+      .map((folder) => `${folder}/bin`)
+      .join(':')
+      .concat(':/bin'),
     HOME: at.home,
     TMPDIR: '/tmp',
     LANG: 'C.UTF-8',
@@ -207,14 +240,10 @@ function environmentOf(
     NODE_EXTRA_CA_CERTS: at.caBundle,
     SSL_CERT_FILE: at.caBundle,
     npm_config_cafile: at.caBundle,
-    npm_config_cache: `${at.home}/.npm`,
-    npm_config_update_notifier: 'false',
-    npm_config_fund: 'false',
-    npm_config_audit: 'false',
-    npm_config_progress: 'false',
-    // the default waits of 10 and 60 seconds are for flaky lines; a host that is refused stays refused
-    npm_config_fetch_retry_mintimeout: '1000',
-    npm_config_fetch_retry_maxtimeout: '5000',
+    ...managerEnvironment(packageManager?.name ?? 'npm', {
+      folder: `${at.home}/${packagesFolder}`,
+      hasPackages: hasPackages ?? false,
+    }),
   }
 }
 

@@ -22,6 +22,7 @@ interface View {
   readonly groups: string
   readonly capabilities: string
   readonly noNewPrivileges: boolean
+  readonly filtered: boolean
   readonly interfaces: readonly string[]
   readonly environment: readonly string[]
   readonly processes: number
@@ -47,7 +48,7 @@ export async function testIsolation({ bwrap, config, isRoot, limited, confined }
     {
       workspace,
       slot,
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(60_000),
       onNotice: () => undefined,
       commands: [
         probe('view', view),
@@ -82,6 +83,7 @@ function leaksOf(view: View): string[] {
   const rules: readonly [boolean, string][] = [
     [view.uid === 1000, `a build runs as user ${view.uid}`],
     [/^0*$/.test(view.capabilities) && view.noNewPrivileges, 'a build can gain privileges'],
+    [view.filtered, 'a build may make every system call'],
     [view.interfaces.every((name) => name === 'lo'), `a build reaches the network by ${view.interfaces.join(', ')}`],
     [leaked.length === 0, `a build sees ${leaked.join(', ')} of the runner's environment`],
     [view.processes < 10, `a build sees ${view.processes} processes`],

@@ -1,6 +1,7 @@
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
+import { systemCallFilter } from './seccomp.ts'
 
 const files = {
   passwd: 'root:x:0:0:root:/:/bin/false\nbuild:x:1000:1000:build:/home/build:/bin/sh\n',
@@ -23,6 +24,8 @@ export async function writeSupportFiles(buildDir: string, caFile: string | undef
   for (const script of ['relay.mjs', 'probe.mjs']) await publish(`scripts/${script}`, readFile(join(import.meta.dirname, script)))
   for (const [name, content] of Object.entries(files)) await publish(name, Promise.resolve(Buffer.from(content)))
   await publish('ca.pem', caBundle(caFile))
+  // an empty one is refused by bubblewrap, so nothing runs without
+  await publish('seccomp.bpf', Promise.resolve(systemCallFilter(process.arch) ?? Buffer.alloc(0)))
   return folder
 
   async function publish(name: string, content: Promise<Buffer>): Promise<void> {

@@ -11,15 +11,18 @@ export interface Workspace extends AsyncDisposable {
   readonly root: string
   /** The source, and what the build makes of it; belongs to the build's user. */
   readonly source: string
-  /** The home folder of the build's user, with npm's cache. */
+  /** The home folder of the build's user, with the packages that are fetched. */
   readonly home: string
 }
 
-const prefix = 'run-'
+/** Of all that is removed at the next start, should this runner be killed. */
+export const workspacePrefix = 'run-'
+/** Of the home folder: where package managers keep what they fetch. */
+export const packagesFolder = 'packages'
 
 /** Makes the folders of one build; disposing removes them, whatever the build has put there. */
 export async function openWorkspace(buildDir: string, slot: Slot): Promise<Workspace> {
-  const id = `${prefix}${slot.index}-${randomBytes(6).toString('hex')}`
+  const id = `${workspacePrefix}${slot.index}-${randomBytes(6).toString('hex')}`
   const root = join(buildDir, id)
   const source = join(root, 'source')
   const home = join(root, 'home')
@@ -34,11 +37,11 @@ export async function openWorkspace(buildDir: string, slot: Slot): Promise<Works
 /** Removes the workspaces that an earlier runner has left in this folder. */
 export async function removeLeftoverWorkspaces(buildDir: string): Promise<void> {
   const names = await readdir(buildDir)
-  await Promise.all(names.filter((name) => name.startsWith(prefix)).map((name) => removeTree(join(buildDir, name))))
+  await Promise.all(names.filter((name) => name.startsWith(workspacePrefix)).map((name) => removeTree(join(buildDir, name))))
 }
 
 /** By `rm`, which walks trees deeper than the longest path and never follows a link. */
-async function removeTree(path: string): Promise<void> {
+export async function removeTree(path: string): Promise<void> {
   const remove = () => execa('rm', ['-rf', '--one-file-system', '--', path])
   try {
     await remove()

@@ -1,13 +1,14 @@
-import { chmod, copyFile, cp, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { loadConfig } from '../infra/config.ts'
+import { type Config, loadConfig } from '../infra/config.ts'
 import { migrate, openDatabase } from '../infra/db/database.ts'
+import { readNpmSettings } from '../infra/local/build-tools.ts'
 import { startPostgres } from '../infra/local/postgres.ts'
 import { findTool } from '../infra/local/tools.ts'
-import { cachedToolchain, installNodeToolchain } from '../infra/toolchain.ts'
+import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { bundleWorkflows } from '../workflows/worker.ts'
 
 declare module 'vitest' {
@@ -17,8 +18,13 @@ declare module 'vitest' {
     /** Path of the Temporal CLI. */
     temporal: string
     workflowBundle: string
-    /** bubblewrap, and Node 20 with npm where the users of builds can reach them. */
-    buildTools: { readonly bwrap: string; readonly toolchain: string }
+    /** bubblewrap, and the folder of a toolchain, where the users of builds can reach them. */
+    buildTools: {
+      readonly bwrap: string
+      readonly toolchain: string
+      /** Settings with which builds reach the registry of this machine. */
+      readonly registry: Readonly<Record<string, string>>
+    }
   }
 }
 
@@ -36,13 +42,14 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   await admin.end()
   await using template = openDatabase(databaseUrl(server.url, templateDatabase))
   await migrate(template.db)
-  const { cacheDir } = loadConfig()
+  const config = loadConfig()
+  const { cacheDir } = config
   const report = (line: string) => process.stdout.write(`${line}\n`)
   const [temporal, , buildTools, bundle] = await Promise.all([
     findTool('temporal', { cacheDir, report }),
     // for those tests that start it: building it takes minutes when the cache is empty
     findTool('caddy', { cacheDir, report }),
-    prepareBuildTools(cacheDir, dir, report),
+    prepareBuildTools(config, dir, report),
     bundleWorkflows(),
   ])
   project.provide('postgres', server.url)
@@ -55,15 +62,15 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   }
 }
 
-async function prepareBuildTools(cacheDir: string, dir: string, report: (line: string) => void) {
-  const cached = cachedToolchain(cacheDir)
-  const [found] = await Promise.all([
-    findTool('bwrap', { cacheDir, report }),
-    installNodeToolchain(cached, { npm: ['npm'], report }),
-  ])
+async function prepareBuildTools(config: Config, dir: string, report: (line: string) => void) {
   const [toolchain, bwrap] = [join(dir, 'toolchain'), join(dir, 'bwrap')]
-  await Promise.all([cp(cached, toolchain, { recursive: true, verbatimSymlinks: true }), copyFile(found, bwrap)])
-  return { toolchain, bwrap }
+  const [{ hosts, caFile }] = await Promise.all([
+    readNpmSettings(config, dir),
+    findTool('bwrap', { cacheDir: config.cacheDir, report }).then((found) => copyFile(found, bwrap)),
+    openToolchain({ ...toolchainOptions(config), dir: toolchain }).get('node-20', { report }),
+  ])
+  const registry = { PLINTH_BUILD_EGRESS_HOSTS: hosts.join(), ...(caFile && { PLINTH_BUILD_CA_FILE: caFile }) }
+  return { toolchain, bwrap, registry }
 }
 
 export function databaseUrl(server: string, name: string): string {

@@ -7,17 +7,25 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 import { createApp } from '../api/app.ts'
+import { createLogFollowers } from '../api/follow-logs.ts'
 import { createTurns } from '../api/turns.ts'
 import { maxWaitingDeployFiles } from '../core/limits.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import { openEdge } from '../edge/edge.ts'
+import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
+import { openBuildLogs } from '../infra/build-logs/open.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
+import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { type Db, openDatabase } from '../infra/db/database.ts'
+import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger } from '../infra/log.ts'
+import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
+import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
+import { openPackageCaches } from '../runner/package-cache.ts'
 import { openSandbox } from '../runner/sandbox.ts'
 import { createSlots } from '../runner/slots.ts'
 import { startBuildWorker } from '../runner/worker.ts'
@@ -28,6 +36,7 @@ import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
+const secretKey = Buffer.alloc(32, 'key')
 
 export interface Answer<T = any> {
   readonly status: number
@@ -63,6 +72,7 @@ export interface World extends AsyncDisposable {
   readonly base: string
   readonly db: Db
   readonly cas: Cas
+  readonly buildLogs: BuildLogs
   readonly dir: string
   readonly database: TestDatabase
   readonly temporal: { readonly address: string; readonly namespace: string }
@@ -81,15 +91,21 @@ export interface World extends AsyncDisposable {
   ): Promise<{ isError?: boolean; structuredContent: any; content: { text: string }[] }>
   /** What a visitor of the site gets from the edge. */
   visit(subdomain: string, path?: string, headers?: Record<string, string>): Promise<Visit>
+  /** What the edge answers for an address of a site or a preview. */
+  open(url: string, headers?: Record<string, string>): Promise<Visit>
   project(plan?: PlanName): Promise<TestProject>
   key(project: TestProject, scope: Scope): Promise<string>
   /** Polls until the deploy has ended. */
   ended(deployId: string, key: string): Promise<any>
+  /** Tells the api that it is about to stop. */
+  drain(): void
   /** Moves the clock that the api and the activities see. */
   advance(ms: number): void
 }
 
 export interface WorldOptions {
+  /** Settings besides those of a test. */
+  readonly env?: Readonly<Record<string, string>>
   readonly plans?: Plans
   /** False: deploys stay queued. */
   readonly worker?: boolean
@@ -111,47 +127,57 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   let server = await startTemporal(temporalOptions)
   stack.defer(() => server[Symbol.asyncDispose]())
   const temporal = { address: server.address, namespace: 'default' }
-  const { bwrap, toolchain } = inject('buildTools')
+  const { bwrap, toolchain, registry } = inject('buildTools')
+  const edgePort = await freePort()
   const loaded = loadConfig({
     PLINTH_DATA_DIR: dir,
     PLINTH_OPERATOR_TOKEN: operatorToken,
+    PLINTH_SECRET_KEY: secretKey.toString('base64'),
+    PLINTH_PREVIEW_URL: `http://preview.localhost:${edgePort}`,
     PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_TOOLCHAIN: toolchain,
+    ...registry,
+    ...options.env,
   })
   const config = options.plans ? { ...loaded, plans: options.plans } : loaded
   const log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const { db } = stack.use(openDatabase(database.url))
   const cas = await openCas(config.storage.url)
+  const buildLogs = openBuildLogs(config.storage.url)
   let shiftMs = 0
   const clock = () => new Date(Date.now() + shiftMs)
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
   if (options.worker !== false) {
     const bundle = { code: inject('workflowBundle') }
-    stack.use(startControlWorker(temporal, { db, cas, plans: config.plans, log, clock }, bundle))
+    const buildsPerProject = config.build.perProject
+    stack.use(
+      startControlWorker(temporal, { db, cas, buildLogs, plans: config.plans, buildsPerProject, relay, log, clock }, bundle),
+    )
   }
   if (options.runner) {
     const sandbox = stack.use(await openSandbox({ config, log }))
     const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
-    stack.use(startBuildWorker(temporal, { cas, config, log, sandbox, slots }, 0))
+    const toolchain = openToolchain(toolchainOptions(config))
+    const caches = await openPackageCaches(config.build.dir)
+    stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, caches }, 0))
   }
-  const { platformDomain } = config.urls
-  const edge = options.edge
-    ? stack.use(
-        await openEdge({
-          platformDomain,
-          databaseUrl: database.url,
-          cas,
-          snapshotDir: join(dir, 'edge'),
-          listen: { port: 0 },
-          log,
-        }),
-      )
-    : undefined
+  const { platformDomain, preview: previewUrl } = config.urls
+  if (options.edge) {
+    const snapshotDir = join(dir, 'edge')
+    const listen = { port: edgePort }
+    stack.use(await openEdge({ platformDomain, previewUrl, databaseUrl: database.url, cas, snapshotDir, listen, log }))
+  }
+  const draining = new AbortController()
   const app = createApp({
     config,
     db,
     cas,
+    buildLogs,
+    logFollowers: createLogFollowers({ db, buildLogs, log }),
+    previewTokens: createPreviewTokens(secretKey),
+    siteChecks: createSiteChecks(cas),
+    draining: draining.signal,
     log,
     clock,
     relay,
@@ -163,6 +189,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const http = createServer(app.callback())
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
   stack.defer(() => {
+    draining.abort()
     http.closeAllConnections()
     http.close()
   })
@@ -199,6 +226,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     base,
     db,
     cas,
+    buildLogs,
     dir,
     database,
     temporal,
@@ -212,9 +240,11 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       if (forget) for (const suffix of ['', '-wal', '-shm']) await rm(dbFile + suffix, { force: true })
       server = await startTemporal({ ...temporalOptions, port: Number(server.address.split(':')[1]) })
     },
-    async visit(subdomain, path = '/', headers = {}) {
-      const host = `${subdomain}.${platformDomain}`
-      const outgoing = request({ host: '127.0.0.1', port: edge?.port, path, headers: { host, ...headers } }).end()
+    visit: (subdomain, path = '/', headers) => made.open(`http://${subdomain}.${platformDomain}${path}`, headers),
+    async open(url, headers = {}) {
+      const { host, pathname, search } = new URL(url)
+      const path = pathname + search
+      const outgoing = request({ host: '127.0.0.1', port: edgePort, path, headers: { host, ...headers } }).end()
       const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
       return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) }
     },
@@ -241,6 +271,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
     },
+    drain: () => draining.abort(),
     advance(ms) {
       shiftMs += ms
     },

@@ -8,9 +8,9 @@ import {
 } from '@temporalio/client'
 import { defineSearchAttributeKey } from '@temporalio/common'
 import type { Db } from '../infra/db/database.ts'
-import { deleteWorkflowStarts, lockWorkflowStarts } from '../infra/db/workflow-starts.ts'
+import { deleteWorkflowMessages, lockWorkflowMessages } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
-import { queues, type WorkflowStart } from './contract.ts'
+import { queues, type WorkflowSignal, type WorkflowStart } from './contract.ts'
 
 /** A start that takes longer is given up and repeated: without a deadline an absent server blocks for 20 s. */
 const startDeadlineMs = 2000
@@ -18,13 +18,15 @@ const tickMs = 1000
 const batchSize = 50
 
 export interface Relay extends AsyncDisposable {
-  /** Call it after a commit that wrote a start; returns at once. */
+  /** Call it after a commit that wrote a start or a signal; returns at once. */
   wake(): void
 }
 
 export interface WorkflowClient extends AsyncDisposable {
   /** Repeating a start is harmless: the id names one occurrence. */
   start(start: WorkflowStart): Promise<void>
+  /** A workflow that has ended or is gone does not need it: that is no error. */
+  signal(signal: WorkflowSignal): Promise<void>
   /** Undefined when Temporal does not know the workflow. */
   status(workflowId: string): Promise<WorkflowExecutionStatusName | undefined>
   /** Rejects when the server does not answer within the deadline. */
@@ -42,6 +44,13 @@ export function openWorkflowClient(config: { address: string; namespace: string 
         await bounded(() => client.workflow.start(start.type, startOptions(start)))
       } catch (error) {
         if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error
+      }
+    },
+    async signal({ workflow_id, signal }) {
+      try {
+        await bounded(() => client.workflow.getHandle(workflow_id).signal(signal))
+      } catch (error) {
+        if (!(error instanceof WorkflowNotFoundError)) throw error
       }
     },
     async status(workflowId) {
@@ -72,30 +81,27 @@ const startOptions = (start: WorkflowStart) => ({
   })),
 })
 
-/** Starts what `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */
+/** Sends the starts and signals that `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */
 export function startRelay(db: Db, client: WorkflowClient, log: Logger): Relay {
   const stopped = new AbortController()
   let woken = Promise.withResolvers<void>()
   let reachable = true
 
+  const send = (message: WorkflowStart | WorkflowSignal) => ('signal' in message ? client.signal(message) : client.start(message))
+
   async function relayBatch(): Promise<number> {
     return await db.transaction().execute(async (tx) => {
-      const starts = (await lockWorkflowStarts(tx, batchSize)) as WorkflowStart[]
-      const results = await Promise.allSettled(starts.map((start) => client.start(start)))
-      const started = starts.filter((_start, index) => results[index]?.status === 'fulfilled')
-      if (started.length > 0) {
-        await deleteWorkflowStarts(
-          tx,
-          started.map((start) => start.workflow_id),
-        )
-      }
+      const rows = await lockWorkflowMessages(tx, batchSize)
+      const results = await Promise.allSettled(rows.map(({ message }) => send(message as WorkflowStart | WorkflowSignal)))
+      const sent = rows.filter((_row, index) => results[index]?.status === 'fulfilled').map((row) => row.id)
+      await deleteWorkflowMessages(tx, sent)
       const failure = results.find((result) => result.status === 'rejected')
       if (reachable !== !failure) {
         reachable = !failure
-        if (failure) log.warn({ err: failure.reason, waiting: starts.length }, 'workflows wait for Temporal')
-        else if (starts.length > 0) log.info({ started: starts.length }, 'workflows started again')
+        if (failure) log.warn({ err: failure.reason, waiting: rows.length }, 'workflows wait for Temporal')
+        else if (rows.length > 0) log.info({ sent: sent.length }, 'workflows started again')
       }
-      return started.length
+      return sent.length
     })
   }
 

@@ -7,6 +7,20 @@ export const queues = { control: 'control', build: 'build' } as const
 export const searchAttributes = ['ProjectId', 'SiteId', 'SiteName', 'DeployId', 'DeployStatus', 'Trigger'] as const
 export type SearchAttribute = (typeof searchAttributes)[number]
 
+/** Signals that workflows take. Each says "look again" or tells a fact; none is needed for a deploy to end well. */
+export const signals = {
+  /** An earlier build of the site or the project has ended: the build may have its turn. */
+  turn: 'turn',
+  /** A runner has begun the build. */
+  buildStarted: 'buildStarted',
+} as const
+
+/** A signal to send: the content of a row of `workflow_starts`, as a {@link WorkflowStart} is. */
+export interface WorkflowSignal {
+  readonly workflow_id: string
+  readonly signal: (typeof signals)[keyof typeof signals]
+}
+
 /** A workflow to start: the content of one `workflow_starts` row. Holds ids and names, never a secret. */
 export interface WorkflowStart {
   readonly workflow_id: string
@@ -25,8 +39,24 @@ export interface DeployInput {
 /** How the workflow of a deploy ended. `stale`: another attempt or run owns the deploy. */
 export type DeployOutcome = Extract<DeployStatus, 'active' | 'ready' | 'superseded' | 'failed'> | 'stale'
 
+/** The result of the workflow, for those who look into Temporal. */
+export interface DeployReport {
+  readonly outcome: DeployOutcome
+  /** The last step, as the details show it; of a failure the first line of its text. */
+  readonly summary: string
+}
+
 /** Names one attempt of one deploy. */
 export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy:${deploy_id}:${attempt}`
+
+/** The hourly cleaning of the storage; Temporal adds the instant to the id of each workflow. */
+export const storageSweep = { schedule_id: 'schedule:sweep-storage', workflow_id: 'sweep-storage' } as const
+
+/** Tells the workflow of a waiting build to ask for its turn. */
+export const turnSignal = (deploy: DeployInput): WorkflowSignal => ({
+  workflow_id: deployWorkflowId(deploy),
+  signal: signals.turn,
+})
 
 export function deployStart(deploy: {
   readonly deploy_id: string
@@ -60,6 +90,10 @@ export function deployStart(deploy: {
 export interface DeployActivities {
   /** Undefined when another attempt or run owns the deploy, or it has ended. */
   claimDeploy(run: DeployRunInput): Promise<ClaimedWork | undefined>
+  /** Asks whether the build may go to the build queue. Undefined when the run has lost the deploy. */
+  takeTurn(run: DeployRunInput): Promise<Turn | undefined>
+  /** A runner has begun. Does nothing when the build has ended meanwhile. */
+  markBuilding(run: DeployRunInput): Promise<void>
   /** What the deploy is afterwards; undefined when the run has lost it. */
   finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
   /** For a fault of the platform that retries did not mend. */
@@ -79,6 +113,30 @@ export interface CheckActivities {
   /** Looks the files of a deploy through for recommendations, if that was asked for and not done yet; answers how many there are. May be repeated. */
   checkSite(input: { readonly deploy_id: string }): Promise<number>
 }
+
+export interface SweepInput {
+  /** Share of all objects that may be removed at once, 0 to 1; an operator who has seen the refusal may raise it. */
+  readonly max_share?: number
+}
+
+/** Activities of the control queue, implemented in `activities/storage.ts`. Each answers a line for operators and may be repeated. */
+export interface StorageActivities {
+  /** Purges deploys whose preview link has become too old. */
+  purgeExpired(): Promise<string>
+  /** Removes the logs of old builds. */
+  removeOldLogs(): Promise<string>
+  /** Gives up uploads that no deploy took, and what purges have left for readers that are behind. */
+  dropUnusedBlobs(): Promise<string>
+  /** Removes objects from the storage that no row needs. */
+  sweepObjects(input: SweepInput): Promise<string>
+}
+
+/** How a build ends, as it is counted: `failed` is the source's fault. */
+export const buildOutcomes = ['built', 'failed', 'platform_failure'] as const
+export type BuildOutcomeName = (typeof buildOutcomes)[number]
+
+/** `waits_for`: why the build has no turn yet, for operators. */
+export type Turn = { readonly granted: true } | { readonly granted: false; readonly waits_for: string }
 
 export type FinishedBuild = { readonly status: 'ready' } | { readonly status: 'failed'; readonly error: string }
 
@@ -116,8 +174,6 @@ export interface BuildInput {
 /** What a build leaves in the CAS. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */
 export type BuildResult = {
   readonly build_mode: BuildMode
-  /** The bounded log in the CAS; null when no command ran. */
-  readonly log_sha256: string | null
   /** Wall seconds of the commands; 0 when none ran. */
   readonly build_seconds: number
   readonly skipped_paths: readonly string[]

@@ -1,11 +1,13 @@
+import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
-import { openWorkflowClient } from './client.ts'
+import { openWorkflowClient, startRelay } from './client.ts'
 import { startReconciler } from './reconciler.ts'
+import { startSchedules } from './schedules.ts'
 import { bundleWorkflows, startControlWorker } from './worker.ts'
 
 await runMain(async () => {
@@ -19,7 +21,12 @@ await runMain(async () => {
   const cas = await openCas(config.storage.url)
   const clock = () => new Date()
   const client = stack.use(openWorkflowClient(temporal))
-  stack.use(startControlWorker(temporal, { db, cas, plans: config.plans, log, clock }, await bundleWorkflows()))
-  stack.use(startReconciler(db, client, log, { intervalMs: 60_000, stalledAfterMs: 30_000 }))
+  const relay = stack.use(startRelay(db, client, log))
+  const buildsPerProject = config.build.perProject
+  const buildLogs = openBuildLogs(config.storage.url)
+  const deps = { db, cas, buildLogs, plans: config.plans, buildsPerProject, relay, log, clock }
+  stack.use(startControlWorker(temporal, deps, await bundleWorkflows()))
+  stack.use(startReconciler(db, client, log, { intervalMs: 60_000, stalledAfterMs: 30_000, buildsPerProject }))
+  stack.use(startSchedules(temporal, log))
   return stack.move()
 })

@@ -1,7 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
+import { createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
+import { createRetentionActivities } from './activities/retention.ts'
+import { createStorageActivities, type StorageActivityDeps } from './activities/storage.ts'
 import { queues } from './contract.ts'
 
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
@@ -15,13 +18,18 @@ export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath, logger:
  */
 export function startControlWorker(
   temporal: TemporalAddress,
-  deps: DeployActivityDeps,
+  deps: DeployActivityDeps & StorageActivityDeps,
   bundle: { readonly code: string },
 ): AsyncDisposable {
   const options = {
     taskQueue: queues.control,
     workflowBundle: bundle,
-    activities: { ...createDeployActivities(deps) },
+    activities: {
+      ...createDeployActivities(deps),
+      ...createRetentionActivities(deps),
+      ...createCheckActivities(deps),
+      ...createStorageActivities(deps),
+    },
     // a killed worker costs this long, not the default 10 s
     stickyQueueScheduleToStartTimeout: '2s',
     shutdownGraceTime: '20s',

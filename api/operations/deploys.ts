@@ -1,25 +1,25 @@
 import { z } from 'zod'
 import { deployAllows } from '../../core/deploy.ts'
-import { conflict, unavailable } from '../../core/errors.ts'
-import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries, maxPathBytes } from '../../core/limits.ts'
+import { conflict } from '../../core/errors.ts'
+import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries } from '../../core/limits.ts'
 import { sha256Pattern } from '../../core/manifest.ts'
-import { readManifest, storeManifest } from '../../infra/cas/manifests.ts'
-import { findBlobSizes, removeBlobsOfDeploy } from '../../infra/db/blobs.ts'
-import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy, markPurged } from '../../infra/db/deploys.ts'
-import { lockProject } from '../../infra/db/projects.ts'
+import { purgeDeploy } from '../../infra/artifacts/purge.ts'
+import { applyRetention } from '../../infra/artifacts/retention.ts'
+import { storeManifest } from '../../infra/cas/manifests.ts'
+import { findBlobSizes } from '../../infra/db/blobs.ts'
+import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy } from '../../infra/db/deploys.ts'
 import { acceptDeploy, inTrash } from '../accept-deploy.ts'
+import { acceptFiles } from '../accept-files.ts'
+import type { Context } from '../context.ts'
 import { checkDeployGates } from '../gates.ts'
 import { operation } from '../operation.ts'
-import { Deploy, deployOfCaller, deployView } from '../resources/deploy.ts'
-import { deploy_id, Ok, sha256, site_id } from '../resources/fields.ts'
+import { Deploy, deployOfCaller, deployView, deployViews } from '../resources/deploy.ts'
+import { activate, deploy_id, filePath, Ok, site_id } from '../resources/fields.ts'
 import { siteOfCaller } from '../resources/site.ts'
 import { storeArchive } from '../store-archive.ts'
-import { readEntries, storeFiles } from '../store-files.ts'
+import { readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
 
 const tag = 'Deploys'
-/** Part of what `judgePath` refuses, for the documents. */
-const pathPattern = '^[^\\\\\\u0000-\\u001f\\u007f]+$'
-const activate = z.boolean().default(true).describe('false builds without publishing.')
 
 export const list_deploys = operation({
   id: 'list_deploys',
@@ -36,7 +36,8 @@ export const list_deploys = operation({
   }),
   load: siteOfCaller,
   output: z.array(Deploy),
-  handler: async (ctx, { site_id, ...page }) => (await listDeploys(ctx.db, ctx.caller.project_id, site_id, page)).map(deployView),
+  handler: async (ctx, { site_id, ...page }) =>
+    await deployViews(ctx, await listDeploys(ctx.db, ctx.caller.project_id, site_id, page)),
 })
 
 export const deploy_site = operation({
@@ -63,7 +64,7 @@ export const deploy_site = operation({
     const { project_id: id, plan, suspended } = ctx.caller
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: upload.expectedBytes ?? 0, activate })
     const source = await storeArchive(ctx.cas, upload.stream)
-    return deployView(await acceptDeploy(ctx, site, { source_kind: 'archive', activate, source }))
+    return await deployView(ctx, await acceptDeploy(ctx, site, { source_kind: 'archive', activate, source }))
   },
 })
 
@@ -82,10 +83,7 @@ export const deploy_files = operation({
       .array(
         z
           .object({
-            path: z
-              .string()
-              .meta({ minLength: 1, maxLength: maxPathBytes, pattern: pathPattern })
-              .describe('Path from the root of the site; no two alike.'),
+            path: filePath,
             content: z.string().optional().describe('The text, or base64 with encoding.'),
             encoding: z.literal('base64').optional(),
             sha256: z
@@ -112,7 +110,8 @@ export const deploy_files = operation({
   errors: [400, 402, 409, 429, 503],
   handler: async (ctx, input, site) => {
     if (site.deletion_scheduled_at) throw inTrash()
-    const { files, skipped_paths } = readEntries(input.files)
+    const { files, skipped_paths } = readEntries(input.files, (entry, place) => readContent(entry, place, input.texts))
+    requireStaticSite(files)
     const { project_id: id, plan, suspended } = ctx.caller
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
     const references = files.filter((file) => 'sha256' in file)
@@ -125,28 +124,8 @@ export const deploy_files = operation({
     const manifest_sha256 = await storeManifest(ctx.cas, entries)
     const total_bytes = entries.reduce((sum, entry) => sum + entry.size, 0)
     const copy = { manifest_sha256, file_count: entries.length, total_bytes, skipped_paths }
-    return deployView(
-      await acceptDeploy(ctx, site, { source_kind: 'files', activate: input.activate, copy, files: entries, references }),
-    )
-  },
-})
-
-export const get_manifest = operation({
-  id: 'get_manifest',
-  title: 'Get the manifest',
-  summary: 'Paths and hashes of the live deploy, sorted by path; empty when nothing is live or it came from an archive or git.',
-  tag,
-  rest: 'GET /api/v1/sites/{site_id}/manifest',
-  tool: { readOnly: true },
-  scope: 'readonly',
-  input: z.object({ site_id }),
-  load: siteOfCaller,
-  output: z.array(z.object({ path: z.string(), sha256 }).meta({ id: 'ManifestEntry' })),
-  handler: async (ctx, _input, site) => {
-    const live = site.active_deploy_id ? await findDeploy(ctx.db, ctx.caller.project_id, site.active_deploy_id) : undefined
-    if (!live?.manifest_sha256 || live.build_mode !== 'copy') return []
-    const { files } = await readManifest(ctx.cas, live.manifest_sha256)
-    return files.map((file) => ({ path: file.path, sha256: file.sha256 }))
+    const stored = { source_kind: 'files', activate: input.activate, copy, files: entries, references } as const
+    return await acceptFiles(ctx, site, stored)
   },
 })
 
@@ -161,7 +140,7 @@ export const get_deploy_status = operation({
   input: z.object({ deploy_id }),
   load: deployOfCaller,
   output: Deploy,
-  handler: async (_ctx, _input, deploy) => deployView(deploy),
+  handler: async (ctx, _input, deploy) => await deployView(ctx, deploy),
 })
 
 export const activate_deploy = operation({
@@ -188,9 +167,19 @@ export const activate_deploy = operation({
       return await activateDeploy(tx, found.deploy, ctx.clock())
     })
     ctx.log.info({ deploy_id, site_id: deploy.site_id }, 'deploy activated')
-    return { ...deployView(deploy), ok: true as const, previous_deploy_id }
+    await retain(ctx, deploy.site_id)
+    return { ...(await deployView(ctx, deploy)), ok: true as const, previous_deploy_id }
   },
 })
+
+/** The deploy is live whatever becomes of the old ones; the next activation tries again. */
+async function retain(ctx: Context, siteId: string): Promise<void> {
+  try {
+    await applyRetention({ ...ctx, plans: ctx.config.plans }, siteId)
+  } catch (error) {
+    ctx.log.warn({ err: error, site_id: siteId }, 'retention failed')
+  }
+}
 
 export const delete_deploy = operation({
   id: 'delete_deploy',
@@ -207,15 +196,10 @@ export const delete_deploy = operation({
   handler: async (ctx, { deploy_id }, deploy) => {
     if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
     if (deploy.artifacts_purged) return { ok: true as const }
-    const files = deploy.manifest_sha256 ? (await storedManifest(ctx, deploy.manifest_sha256)).files : []
-    await ctx.db.transaction().execute(async (tx) => {
-      await lockProject(tx, deploy.project_id)
-      const purged = await markPurged(tx, deploy.project_id, deploy_id)
-      if (purged) return await removeBlobsOfDeploy(tx, deploy.project_id, files)
-      const now = await findDeploy(tx, deploy.project_id, deploy_id)
+    if (!(await purgeDeploy(ctx, deploy))) {
+      const now = await findDeploy(ctx.db, deploy.project_id, deploy_id)
       if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
-    })
-    ctx.log.info({ deploy_id, site_id: deploy.site_id }, 'deploy purged')
+    }
     return { ok: true as const }
   },
 })
@@ -224,12 +208,3 @@ const notPurgeable = (status: string) =>
   conflict(
     `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
   )
-
-async function storedManifest(ctx: Parameters<typeof deployOfCaller>[0], sha: string) {
-  try {
-    return await readManifest(ctx.cas, sha)
-  } catch (error) {
-    ctx.log.error({ err: error, sha256: sha }, 'manifest unreadable')
-    throw unavailable('the storage does not answer; try again in a few seconds')
-  }
-}

@@ -1,13 +1,8 @@
 import type { Operation } from '../operation.ts'
-import {
-  activate_deploy,
-  delete_deploy,
-  deploy_files,
-  deploy_site,
-  get_deploy_status,
-  get_manifest,
-  list_deploys,
-} from './deploys.ts'
+import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
+import { get_logs } from './logs.ts'
+import { check_deploy, deploy_manifest, get_manifest, put_blob } from './manifest-deploys.ts'
+import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
 
@@ -29,8 +24,14 @@ export const operations: readonly Operation[] = [
   list_deploys,
   deploy_site,
   deploy_files,
+  check_deploy,
+  put_blob,
+  deploy_manifest,
   get_manifest,
   get_deploy_status,
+  get_logs,
   activate_deploy,
+  get_preview_url,
+  revoke_preview_url,
   delete_deploy,
 ]

@@ -1,8 +1,10 @@
 import { z } from 'zod'
+import { parseRootDir } from '../../core/build-plan.ts'
 import { conflict, invalid } from '../../core/errors.ts'
 import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../../core/hostnames.ts'
 import { maxSubdomainLength, minSubdomainLength } from '../../core/limits.ts'
 import { planAllows, planFor } from '../../core/plans.ts'
+import { findRecommendations } from '../../infra/db/deploys.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { insertSite, isSubdomainTaken, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
 import { inTrash } from '../accept-deploy.ts'
@@ -75,7 +77,7 @@ export const create_site = operation({
 export const get_site = operation({
   id: 'get_site',
   title: 'Get a site',
-  summary: 'One site with its address and its live deploy.',
+  summary: 'One site with its address, its live deploy and what the checks recommend for it.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}',
   tool: { readOnly: true },
@@ -83,25 +85,40 @@ export const get_site = operation({
   input: z.object({ site_id }),
   load: siteOfCaller,
   output: Site,
-  handler: async (ctx, _input, site) => siteView(ctx.config, site),
+  handler: async (ctx, _input, site) => {
+    const live = site.active_deploy_id
+    const recommendations = live ? await findRecommendations(ctx.db, site.project_id, live) : []
+    return { ...siteView(ctx.config, site), ...(recommendations.length > 0 && { recommendations }) }
+  },
 })
 
 export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
-  summary: 'Renames a site; sets its description or its checks when given.',
+  summary: 'Renames a site; sets its description, its checks or the folder that is built when given.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
   scope: 'editor',
-  input: z.object({ site_id, name, description: description.nullable().optional(), checks_enabled: z.boolean().optional() }),
+  input: z.object({
+    site_id,
+    name,
+    description: description.nullable().optional(),
+    checks_enabled: z.boolean().optional(),
+    root_dir: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('For several sites in one repository: the folder of this one, such as apps/web; null or empty is the root.'),
+  }),
   example: { name: 'Field notes', description: 'What grows along the river.' },
   load: siteOfCaller,
   output: Site,
   errors: [400, 409],
-  handler: async (ctx, { site_id, ...change }) => {
-    requireVisible(change.name)
-    const site = await updateSite(ctx.db, ctx.caller.project_id, site_id, { ...change, updated_at: ctx.clock() })
+  handler: async (ctx, { site_id, ...given }) => {
+    requireVisible(given.name)
+    const change = { ...given, root_dir: rootDir(given.root_dir), updated_at: ctx.clock() }
+    const site = await updateSite(ctx.db, ctx.caller.project_id, site_id, change)
     if (!site) throw inTrash()
     return siteView(ctx.config, site)
   },
@@ -129,5 +146,12 @@ export const set_site_enabled = operation({
     return siteView(ctx.config, site)
   },
 })
+
+function rootDir(given: string | null | undefined): string | null | undefined {
+  if (given === undefined) return undefined
+  const parsed = parseRootDir(given ?? '')
+  if (!parsed.ok) throw invalid(`root_dir ${parsed.reason}; name a folder of the source, such as apps/web`)
+  return parsed.rootDir
+}
 
 const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)

@@ -1,9 +1,14 @@
 import { z } from 'zod'
-import { buildModes, deployStatuses, sourceKinds } from '../../core/deploy.ts'
+import { buildModes, deployAllows, deployStatuses, sourceKinds } from '../../core/deploy.ts'
 import { notFound } from '../../core/errors.ts'
+import type { Config } from '../../infra/config.ts'
+import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { type DeployRow, findDeploy } from '../../infra/db/deploys.ts'
+import { findLivePreviews } from '../../infra/db/previews.ts'
+import { findSite } from '../../infra/db/sites.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
+import { recommendations } from './recommendation.ts'
 
 export const Deploy = z
   .object({
@@ -23,16 +28,51 @@ export const Deploy = z
     file_count: z.int().nullable(),
     total_bytes: z.int().nullable(),
     git: z.object({ commit: z.string(), ref: z.string(), message: z.string(), author: z.string() }).nullable(),
-    preview_url: z.url().nullable(),
+    preview_url: z.url().nullable().describe('The preview link while there is one.'),
     created_at: time,
     started_at: time.nullable(),
     finished_at: time.nullable(),
     activated_at: time.nullable(),
     build_seconds: z.int().nullable(),
+    recommendations: recommendations.describe(
+      'What the checks of the site found in the files; absent when they are off, have not ended, or found nothing.',
+    ),
   })
   .meta({ id: 'Deploy' })
 
-export function deployView(row: DeployRow): z.input<typeof Deploy> {
+type Shown = Pick<Context, 'config' | 'db' | 'previewTokens'>
+
+/** The address that a preview link opens at. */
+export const previewUrl = (config: Config, token: string) => `${config.urls.preview}/${token}/`
+
+export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<typeof Deploy>> {
+  const view = viewOf(row, (await previewUrls(ctx, [row])).get(row.id))
+  if (!row.recommendations?.length) return view
+  const site = await findSite(ctx.db, row.project_id, row.site_id)
+  return site?.checks_enabled ? { ...view, recommendations: row.recommendations } : view
+}
+
+/** Without recommendations: a list of deploys would be little else. */
+export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promise<z.input<typeof Deploy>[]> {
+  const urls = await previewUrls(ctx, rows)
+  return rows.map((row) => viewOf(row, urls.get(row.id)))
+}
+
+/** By the deploy's id. A link whose token came from another secret key does not open any more. */
+async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly DeployRow[]): Promise<Map<string, string>> {
+  const showable = rows.filter((row) => deployAllows('preview', row.status) && !row.artifacts_purged)
+  const previews = await findLivePreviews(
+    db,
+    showable.map((row) => row.id),
+  )
+  const links = previews.flatMap(({ deploy_id, generation, token_sha256 }) => {
+    const token = previewTokens(deploy_id, generation)
+    return hashPreviewToken(token) === token_sha256 ? [[deploy_id, previewUrl(config, token)] as const] : []
+  })
+  return new Map(links)
+}
+
+function viewOf(row: DeployRow, preview_url: string | undefined): z.input<typeof Deploy> {
   return {
     id: row.id,
     site_id: row.site_id,
@@ -47,7 +87,7 @@ export function deployView(row: DeployRow): z.input<typeof Deploy> {
     file_count: row.file_count,
     total_bytes: row.total_bytes,
     git: row.git,
-    preview_url: null,
+    preview_url: preview_url ?? null,
     created_at: isoTime(row.created_at),
     started_at: isoTimeOrNull(row.started_at),
     finished_at: isoTimeOrNull(row.finished_at),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { invalid } from '../../core/errors.ts'
-import { maxDescriptionLength, maxNameLength } from '../../core/limits.ts'
+import { maxDescriptionLength, maxNameLength, maxPathBytes } from '../../core/limits.ts'
 
 /** An instant as callers see it: RFC 3339 in UTC with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 })
@@ -38,6 +38,13 @@ export function requireVisible(name: string): void {
 
 export const site_id = z.uuid().describe('Id of the site.')
 export const deploy_id = z.uuid().describe('Id of the deploy.')
+
+export const activate = z.boolean().default(true).describe('false builds without publishing.')
+/** What `judgePath` refuses is a 400 and not a 422: the pattern is a part of it, for the documents. */
+export const filePath = z
+  .string()
+  .meta({ minLength: 1, maxLength: maxPathBytes, pattern: '^[^\\\\\\u0000-\\u001f\\u007f]+$' })
+  .describe('Path from the root of the site; no two alike.')
 
 export const isoTime = (date: Date) => date.toISOString()
 export const isoTimeOrNull = (date: Date | null) => (date === null ? null : date.toISOString())

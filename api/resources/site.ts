@@ -4,6 +4,7 @@ import { type Config, siteUrl } from '../../infra/config.ts'
 import { findSite, type SiteRow } from '../../infra/db/sites.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
+import { recommendations } from './recommendation.ts'
 
 export const Site = z
   .object({
@@ -15,12 +16,16 @@ export const Site = z
     form_endpoint: z.url().describe('Where forms of the site are posted to.'),
     enabled: z.boolean().describe('A disabled site answers with a temporarily-unavailable page.'),
     checks_enabled: z.boolean().describe('Whether publishing looks for things to recommend.'),
+    root_dir: z.string().nullable().describe('The folder of a source that is built and published; null is its root.'),
     deletion_scheduled_at: time.nullable().describe('Set while the site is in the trash.'),
     active_deploy_id: z.uuid().nullable().describe('The deploy that visitors see.'),
     pending_subdomain: z.object({ subdomain: z.string(), switch_at: time }).nullable(),
     access_mode: z.enum(['password', 'email', 'subscribers', 'members', 'paid']).nullable(),
     created_at: time,
     updated_at: time,
+    recommendations: recommendations.describe(
+      'Only of get_site: what the checks found in the files that visitors see; absent when they are off or found nothing.',
+    ),
   })
   .meta({ id: 'Site' })
 
@@ -34,6 +39,7 @@ export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
     form_endpoint: `${config.urls.base}/f/${row.id}`,
     enabled: row.enabled,
     checks_enabled: row.checks_enabled,
+    root_dir: row.root_dir,
     deletion_scheduled_at: isoTimeOrNull(row.deletion_scheduled_at),
     active_deploy_id: row.active_deploy_id,
     pending_subdomain: null,

@@ -101,6 +101,7 @@ export async function readTarGz(file: FileHandle, reading: ArchiveReading): Prom
 const isInflateError = (error: unknown): error is Error =>
   error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
 
-function damaged(error: Error): AppError {
-  return invalid(`the tar.gz is damaged or cut short (${error.message}); pack the folder again`)
+function damaged({ message }: Error): AppError {
+  const why = message.includes('Unrecognized archive format') ? 'it holds no tar, or an empty one' : message
+  return invalid(`the tar.gz is damaged or cut short (${why}); pack the folder again`)
 }

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { invalid } from '../../core/errors.ts'
 
 export interface StoredObject {
   /** 64 lower-case hex characters. */
@@ -19,6 +20,20 @@ export interface OpenedObject {
   close(): Promise<void>
 }
 
+export interface PutOptions {
+  /** More than this many bytes reject with an AppError `too_large`. */
+  readonly limitBytes?: number
+  /** Other bytes than those of this hash reject with an AppError `invalid`. */
+  readonly sha256?: string
+}
+
+export interface ObjectFacts {
+  /** Bytes, without encoded twins. */
+  readonly size: number
+  /** When it was stored last. */
+  readonly storedAt: Date
+}
+
 /**
  * Content-addressed storage. Implementations MUST be safe for concurrent use by many processes, MUST make an object
  * durable before `put` returns, and MUST never show a partial object: after a crash an object is whole or absent.
@@ -26,14 +41,28 @@ export interface OpenedObject {
  */
 export interface Cas {
   /**
-   * Stores the bytes and returns their hash. Storing what exists renews its modification time, which protects it from the sweeper.
-   * @param limitBytes more than this many bytes reject with an AppError `too_large` and leave nothing behind
+   * Stores the bytes and returns their hash; a rejection leaves nothing behind. Storing what exists renews its modification time,
+   * which protects it from the sweeper.
    */
-  put(bytes: Readable | Buffer, limitBytes?: number): Promise<StoredObject>
+  put(bytes: Readable | Buffer, options?: PutOptions): Promise<StoredObject>
   /** Undefined when the object does not exist. */
-  size(sha256: string): Promise<number | undefined>
+  stat(sha256: string): Promise<ObjectFacts | undefined>
   /** Undefined when the object, or that encoding of it, does not exist. */
   open(sha256: string, encoding?: Encoding): Promise<OpenedObject | undefined>
-  /** Keeps an encoded twin of a stored object when that saves at least a tenth; called for text. May be repeated. */
+  /** Keeps an encoded twin of an object when that saves at least a tenth; called for text. Does nothing when the object is gone. May be repeated. */
   encode(sha256: string, encoding: Encoding): Promise<void>
+
+  /** Hashes of all objects in batches, in no order. Objects that are stored meanwhile may be left out. */
+  list(): AsyncIterable<readonly string[]>
+  /**
+   * Removes an object with its twins, unless it was stored again since `before`. The caller has made sure that no row needs it and that
+   * none can appear meanwhile. False when it stays.
+   */
+  remove(sha256: string, before: Date): Promise<boolean>
+  /** Removes what writes that broke off before then have left; answers how many. */
+  removeLeftovers(before: Date): Promise<number>
 }
+
+/** The refusal of bytes that are not those of the hash that was given with them. */
+export const otherBytes = (expected: string, actual: string) =>
+  invalid(`the bytes have the sha256 ${actual}, not ${expected}; send the bytes that the hash was made of`)

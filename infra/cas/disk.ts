@@ -1,14 +1,14 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { AppError } from '../../core/errors.ts'
-import type { Cas, Encoding, OpenedObject, StoredObject } from './cas.ts'
+import { type Cas, type Encoding, type OpenedObject, otherBytes, type PutOptions, type StoredObject } from './cas.ts'
 
 const suffix = { gzip: '.gz' } as const satisfies Record<Encoding, string>
+const objectName = /^([0-9a-f]{62})(?:\.gz)?$/
 
 /**
  * Objects as files `objects/ab/cd…` of mode 0444. A write goes to `incoming/`, is flushed, renamed into place, and its
@@ -53,29 +53,44 @@ export async function openDiskCas(root: string): Promise<Cas> {
     }
   }
 
+  /** Takes an object out of its place, unless it was stored again since `before`. False when it is there, or gone by itself. */
+  async function takeAside(path: string, before: Date): Promise<boolean> {
+    const aside = join(incoming, randomUUID())
+    if ((await absent(rename(path, aside).then(() => true))) === undefined) return false
+    // another sweeper may take it for a leftover, when it is old
+    const taken = await absent(stat(aside))
+    const renewed = taken !== undefined && taken.mtime >= before
+    if (renewed) {
+      // it was stored between the look at its time and the renaming; a link, as yet another one may lie there by now
+      await unlessThere(link(aside, path))
+      await flushFolder(dirname(path))
+    }
+    await rm(aside, { force: true })
+    return !renewed
+  }
+
   return {
-    async put(bytes, limitBytes = Number.POSITIVE_INFINITY): Promise<StoredObject> {
+    async put(bytes, { limitBytes = Number.POSITIVE_INFINITY, sha256: expected }: PutOptions = {}): Promise<StoredObject> {
       const hash = createHash('sha256')
       let size = 0
       let sha256 = ''
-      const count = (chunk: Buffer) => {
-        size += chunk.length
-        if (size > limitBytes) throw new AppError('too_large', `the content is larger than ${limitBytes} bytes`)
-        hash.update(chunk)
-      }
       await write(async (file) => {
         for await (const chunk of bytes instanceof Readable ? (bytes as AsyncIterable<Buffer>) : [bytes]) {
-          count(chunk)
+          size += chunk.length
+          if (size > limitBytes) throw new AppError('too_large', `the content is larger than ${limitBytes} bytes`)
+          hash.update(chunk)
           await file.writeFile(chunk)
         }
         sha256 = hash.digest('hex')
+        if (expected !== undefined && sha256 !== expected) throw otherBytes(expected, sha256)
         return pathOf(sha256)
       })
       return { sha256, size }
     },
 
-    async size(sha256) {
-      return (await absent(stat(pathOf(sha256))))?.size
+    async stat(sha256) {
+      const stats = await absent(stat(pathOf(sha256)))
+      return stats && { size: stats.size, storedAt: stats.mtime }
     },
 
     async open(sha256, encoding) {
@@ -86,15 +101,49 @@ export async function openDiskCas(root: string): Promise<Cas> {
     async encode(sha256, encoding) {
       const path = pathOf(sha256)
       if (await absent(stat(path + suffix[encoding]))) return
-      const { size } = await stat(path)
+      const source = await absent(open(path))
+      if (!source) return
+      const { size } = await source.stat()
       await write(async (file) => {
         const gzip = createGzip()
-        await pipeline(createReadStream(path), gzip, async (chunks: AsyncIterable<Buffer>) => {
+        await pipeline(source.createReadStream(), gzip, async (chunks: AsyncIterable<Buffer>) => {
           for await (const chunk of chunks) await file.writeFile(chunk)
         })
         const encoded = await file.stat()
         return encoded.size <= size * 0.9 ? path + suffix[encoding] : undefined
       })
+    },
+
+    async *list() {
+      for (const folder of await readdir(objects)) {
+        const hashes = (await readdir(join(objects, folder))).flatMap((name) => {
+          const rest = objectName.exec(name)?.[1]
+          return rest === undefined ? [] : [folder + rest]
+        })
+        yield [...new Set(hashes)]
+      }
+    },
+
+    async remove(sha256, before) {
+      const path = pathOf(sha256)
+      const twins = Object.values(suffix).map((ending) => path + ending)
+      const there = await Promise.all([path, ...twins].map((file) => absent(stat(file))))
+      if (there.some((stats) => stats && stats.mtime >= before)) return false
+      // without the object its twins are what a crash left
+      if (there[0] && !(await takeAside(path, before))) return false
+      for (const twin of twins) await rm(twin, { force: true })
+      return true
+    },
+
+    async removeLeftovers(before) {
+      let removed = 0
+      for (const name of await readdir(incoming)) {
+        const stats = await absent(stat(join(incoming, name)))
+        if (!stats || stats.mtime >= before) continue
+        await rm(join(incoming, name), { force: true })
+        removed += 1
+      }
+      return removed
     },
   }
 }
@@ -137,6 +186,14 @@ async function absent<T>(attempt: Promise<T>): Promise<T | undefined> {
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw error
+  }
+}
+
+async function unlessThere(attempt: Promise<void>): Promise<void> {
+  try {
+    await attempt
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
   }
 }
 

@@ -2,12 +2,20 @@ import { sql } from 'kysely'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Db, Tx } from './database.ts'
 
-/** Bytes of the project's distinct blobs that an unpurged deploy contains. */
+// A row is a blob that a deploy of the project contains (deploys > 0), that was uploaded for one (staged), or that no deploy contains any
+// more: the last kind counts nowhere and belongs to nobody, it only keeps the object for readers that are behind, until the sweeper comes.
+
+const isHeld = sql<boolean>`(blobs.deploys > 0 or blobs.staged)`
+
+export type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
+
+/** Bytes of the project's distinct blobs that an unpurged deploy contains or that are staged for one. */
 export async function storageBytes(db: Db, projectId: string): Promise<number> {
   const { bytes } = await db
     .selectFrom('blobs')
     .select(sql<number>`coalesce(sum(size), 0)::bigint`.as('bytes'))
     .where('project_id', '=', projectId)
+    .where(isHeld)
     .executeTakeFirstOrThrow()
   return bytes
 }
@@ -20,11 +28,10 @@ export async function findBlobSizes(db: Db, projectId: string, hashes: readonly 
     .select(['sha256', 'size'])
     .where('project_id', '=', projectId)
     .where('sha256', '=', sql<string>`any(${hashes})`)
+    .where(isHeld)
     .execute()
   return new Map(rows.map((row) => [row.sha256, row.size]))
 }
-
-type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
 
 /** Each blob once, in the order of its hash, so that two transactions lock rows in one order. */
 function distinct(files: readonly Blob[]): Blob[] {
@@ -32,18 +39,23 @@ function distinct(files: readonly Blob[]): Blob[] {
   return [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
 }
 
-/** Bytes that the files would add to the project's storage: its own blobs are not counted again. */
-export async function addedBytes(db: Db, projectId: string, files: readonly Blob[]): Promise<number> {
+/** Those blobs of the files that the project does not have, each once: what the files would add to its storage. */
+export async function newBlobs(db: Db, projectId: string, files: readonly Blob[]): Promise<Blob[]> {
   const blobs = distinct(files)
   const held = await findBlobSizes(
     db,
     projectId,
     blobs.map((blob) => blob.sha256),
   )
-  return blobs.reduce((sum, blob) => (held.has(blob.sha256) ? sum : sum + blob.size), 0)
+  return blobs.filter((blob) => !held.has(blob.sha256))
 }
 
-/** Counts one more deploy for every blob of the files and makes them the project's. Once per deploy, in the transaction that sets its manifest. */
+export const bytesOf = (blobs: readonly Blob[]) => blobs.reduce((sum, blob) => sum + blob.size, 0)
+
+/**
+ * Counts one more deploy for every blob of the files and makes them the project's. Once per deploy, in the transaction that sets its
+ * manifest, which keeps the sweeper away (`keepObjects`).
+ */
 export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonly Blob[]): Promise<void> {
   const blobs = distinct(files)
   if (blobs.length === 0) return
@@ -51,23 +63,52 @@ export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonl
     insert into blobs (project_id, sha256, size, deploys)
     select ${projectId}, sha256, size, 1
     from unnest(${blobs.map((blob) => blob.sha256)}::text[], ${blobs.map((blob) => blob.size)}::bigint[]) as file (sha256, size)
-    on conflict (project_id, sha256) do update set deploys = blobs.deploys + 1`.execute(tx)
+    on conflict (project_id, sha256) do update set deploys = blobs.deploys + 1, staged = false`.execute(tx)
 }
 
-/** The reverse, in the transaction that purges the deploy; a blob without deploys is no longer the project's. */
-export async function removeBlobsOfDeploy(tx: Tx, projectId: string, files: readonly Blob[]): Promise<void> {
-  const hashes = distinct(files).map((blob) => blob.sha256)
-  if (hashes.length === 0) return
+/**
+ * The reverse, in the transaction that purges the deploy, under the project's lock. A blob without deploys is no longer the project's;
+ * it and the manifest are left to the sweeper, which takes them when their grace is over.
+ */
+export async function removeBlobsOfDeploy(
+  tx: Tx,
+  deploy: { readonly project_id: string; readonly manifest_sha256: string | null },
+  files: readonly Blob[],
+  now: Date,
+): Promise<void> {
+  const { project_id, manifest_sha256 } = deploy
+  if (manifest_sha256 === null) return
   await tx
     .updateTable('blobs')
-    .set((eb) => ({ deploys: eb('deploys', '-', 1) }))
-    .where('project_id', '=', projectId)
-    .where('sha256', '=', sql<string>`any(${hashes})`)
+    .set((eb) => ({ deploys: eb('deploys', '-', 1), touched_at: now }))
+    .where('project_id', '=', project_id)
+    .where('sha256', '=', sql<string>`any(${distinct(files).map((blob) => blob.sha256)})`)
     .execute()
   await tx
-    .deleteFrom('blobs')
+    .insertInto('blobs')
+    .values({ project_id, sha256: manifest_sha256, size: 0, deploys: 0, touched_at: now })
+    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ touched_at: now }))
+    .execute()
+}
+
+/** Makes an uploaded blob the project's and begins its grace anew, under the project's lock and with the sweeper kept away. */
+export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blob, now: Date): Promise<void> {
+  await tx
+    .insertInto('blobs')
+    .values({ project_id: projectId, sha256, size, deploys: 0, staged: true, touched_at: now })
+    // the size is that of the upload: the row of a former manifest has none
+    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ size, staged: true, touched_at: now }))
+    .execute()
+}
+
+/** Begins the grace of the project's staged blobs among these anew; under the project's lock, so that two calls lock rows one after the other. */
+export async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
+  await tx
+    .updateTable('blobs')
+    .set({ touched_at: now })
     .where('project_id', '=', projectId)
     .where('sha256', '=', sql<string>`any(${hashes})`)
-    .where('deploys', '<=', 0)
+    .where('deploys', '=', 0)
+    .where('staged', '=', true)
     .execute()
 }

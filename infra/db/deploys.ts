@@ -1,8 +1,9 @@
 import { type Selectable, sql, type Updateable } from 'kysely'
+import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
-import { deployActions } from '../../core/deploy.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Db, Tx } from './database.ts'
+import { endPreview } from './previews.ts'
 import { bumpRoutes } from './routes.ts'
 import type { DB } from './schema.ts'
 
@@ -22,6 +23,8 @@ export interface NewDeploy {
     readonly total_bytes: number
     readonly skipped_paths: string[]
   }
+  /** What a look through all of its files found. */
+  readonly recommendations?: readonly Recommendation[] | undefined
 }
 
 /** Gives the deploy the site's next number. Undefined when the site is gone or in the trash. */
@@ -34,7 +37,7 @@ export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promis
     .returning('last_deploy_seq')
     .executeTakeFirst()
   if (!site) return undefined
-  const { source, copy, ...always } = deploy
+  const { source, copy, recommendations, ...always } = deploy
   return await tx
     .insertInto('deploys')
     .values({
@@ -45,6 +48,7 @@ export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promis
       source_bytes: source?.size ?? null,
       build_mode: copy ? 'copy' : null,
       ...copy,
+      ...(recommendations && { recommendations: jsonb(recommendations) }),
       created_at: now,
     })
     .returningAll()
@@ -83,6 +87,12 @@ export function findDeploy(db: Db, projectId: string, id: string): Promise<Deplo
   return db.selectFrom('deploys').selectAll().where('project_id', '=', projectId).where('id', '=', id).executeTakeFirst()
 }
 
+/** Those of the deploys that were accepted at the instant or later; of any project, for the platform's own cleaning. */
+export async function listDeploysSince(db: Db, ids: readonly string[], since: Date): Promise<string[]> {
+  const rows = await db.selectFrom('deploys').select('id').where('id', 'in', ids).where('created_at', '>=', since).execute()
+  return rows.map((row) => row.id)
+}
+
 /** One run of the workflow of one attempt: only it may move the deploy on. */
 export interface DeployRun {
   readonly deploy_id: string
@@ -101,11 +111,12 @@ export interface ClaimedDeploy {
   readonly activate: boolean
   readonly source_kind: SourceKind
   readonly source_sha256: string | null
+  readonly root_dir: string | null
 }
 
 /**
- * Takes the deploy for a run: `queued` becomes `building`, `ready` (built, but never activated) stays. Undefined when
- * another attempt or run owns it or it has ended. May be repeated by the same run.
+ * Takes the deploy for a run. Stored files are `building` from now on, a source stays `queued` until {@link markBuilding}, `ready`
+ * (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
  */
 export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
   const claimed = await db
@@ -113,9 +124,13 @@ export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<Cl
     .from('sites')
     .from('projects')
     .set((eb) => ({
-      status: sql<DeployStatus>`case when ${eb.ref('deploys.status')} = 'queued' then 'building' else ${eb.ref('deploys.status')} end`,
+      status: sql<DeployStatus>`
+        case when ${eb.ref('deploys.status')} = 'queued' and ${eb.ref('deploys.source_sha256')} is null
+        then 'building' else ${eb.ref('deploys.status')} end`,
       run_id: run.run_id,
-      started_at: eb.fn.coalesce('deploys.started_at', sql<Date>`${now}`),
+      started_at: sql<Date | null>`
+        case when ${eb.ref('deploys.source_sha256')} is null
+        then coalesce(${eb.ref('deploys.started_at')}, ${now}) else ${eb.ref('deploys.started_at')} end`,
     }))
     .whereRef('sites.id', '=', 'deploys.site_id')
     .whereRef('projects.id', '=', 'deploys.project_id')
@@ -124,29 +139,41 @@ export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<Cl
     .where('deploys.status', 'in', ['queued', 'building', 'ready'])
     .where((eb) => eb.or([eb('deploys.run_id', 'is', null), eb('deploys.run_id', '=', run.run_id)]))
     .returning(['deploys.status', 'deploys.seq', 'deploys.project_id', 'deploys.site_id', 'deploys.activate'])
-    .returning(['deploys.source_kind', 'deploys.source_sha256', 'sites.name as site_name', 'projects.plan'])
+    .returning(['deploys.source_kind', 'deploys.source_sha256', 'sites.name as site_name', 'sites.root_dir', 'projects.plan'])
     .executeTakeFirst()
   return claimed
+}
+
+/** `queued` → `building`: a runner has begun. False when this run does not own a queued deploy. */
+export async function markBuilding(db: Db, run: DeployRun, now: Date): Promise<boolean> {
+  const result = await db
+    .updateTable('deploys')
+    .set({ status: 'building', started_at: now })
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .where('status', '=', 'queued')
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
 }
 
 export interface BuildOutcome {
   readonly build_mode: BuildMode
   readonly skipped_paths: string[]
-  readonly log_sha256: string | null
   readonly build_seconds: number | null
   readonly manifest_sha256: string
   readonly file_count: number
   readonly total_bytes: number
 }
 
-/** `building` → `ready`. Undefined when this run no longer owns a building deploy. Copies know their outcome already. */
+/** `building` → `ready`. Undefined when this run no longer owns an unended deploy. Copies know their outcome already. */
 export function readyDeploy(tx: Tx, run: DeployRun, outcome: BuildOutcome | null, now: Date): Promise<DeployRow | undefined> {
   return endBuild(tx, run, { ...outcome, status: 'ready' }, now)
 }
 
-type FailureFacts = Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'log_sha256' | 'build_seconds'>>
+type FailureFacts = Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'build_seconds'>>
 
-/** `building` → `failed`. Undefined when this run no longer owns a building deploy. */
+/** `queued` or `building` → `failed`. Undefined when this run no longer owns an unended deploy. */
 export function failDeploy(
   tx: Tx,
   run: DeployRun,
@@ -158,13 +185,20 @@ export function failDeploy(
 
 /** The source is not needed again, whatever came of it. */
 function endBuild(tx: Tx, run: DeployRun, change: Updateable<DB['deploys']>, now: Date): Promise<DeployRow | undefined> {
+  // the word that a runner has begun may be lost or late; what has a result did begin
+  const began = change.build_mode ? new Date(now.getTime() - (change.build_seconds ?? 0) * 1000) : null
   return tx
     .updateTable('deploys')
-    .set({ ...change, finished_at: now, source_sha256: null })
+    .set((eb) => ({
+      ...change,
+      started_at: eb.fn.coalesce('started_at', sql<Date | null>`${began}::timestamptz`),
+      finished_at: now,
+      source_sha256: null,
+    }))
     .where('id', '=', run.deploy_id)
     .where('attempt', '=', run.attempt)
     .where('run_id', '=', run.run_id)
-    .where('status', '=', 'building')
+    .where('status', 'in', ['queued', 'building'])
     .returningAll()
     .executeTakeFirst()
 }
@@ -213,8 +247,8 @@ export async function supersedeDeploy(tx: Tx, id: string): Promise<void> {
 }
 
 /**
- * Makes the deploy the live one. The caller holds the site's lock and has checked that the deploy may be activated.
- * Returns the id of the deploy that was live before, null when there was none.
+ * Makes the deploy the live one and ends its preview link. The caller holds the site's lock and has checked that the deploy may be
+ * activated. Returns the id of the deploy that was live before, null when there was none.
  */
 export async function activateDeploy(
   tx: Tx,
@@ -236,25 +270,13 @@ export async function activateDeploy(
     .returningAll()
     .executeTakeFirstOrThrow()
   await tx.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', deploy.site_id).execute()
+  await endPreview(tx, deploy.id)
   await bumpRoutes(tx, { site_id: deploy.site_id })
   return { deploy: active, previous_deploy_id: previous?.id ?? null }
 }
 
-/** Marks the artifacts as deleted; the record stays. Undefined when its status forbids it or it was done before. */
-export function markPurged(tx: Tx, projectId: string, id: string): Promise<DeployRow | undefined> {
-  return tx
-    .updateTable('deploys')
-    .set({ artifacts_purged: true })
-    .where('project_id', '=', projectId)
-    .where('id', '=', id)
-    .where('status', 'in', deployActions.purge)
-    .where('artifacts_purged', '=', false)
-    .returningAll()
-    .executeTakeFirst()
-}
-
-/** Deploys that nobody has moved since `before`, oldest first: what a crash may have left. */
-export function listStalledDeploys(db: Db, before: Date, limit: number) {
+/** Deploys after `afterId` that nobody has moved since `before`, in the order of their ids: what a crash may have left. */
+export function listStalledDeploys(db: Db, before: Date, page: { limit: number; afterId: string | undefined }) {
   return db
     .selectFrom('deploys')
     .innerJoin('sites', 'sites.id', 'deploys.site_id')
@@ -262,18 +284,21 @@ export function listStalledDeploys(db: Db, before: Date, limit: number) {
     .select(['deploys.source_kind', 'sites.name as site_name'])
     .where(isUnfinished)
     .where((eb) => eb(eb.fn.coalesce('deploys.finished_at', 'deploys.started_at', 'deploys.created_at'), '<', before))
-    .orderBy('deploys.created_at')
-    .limit(limit)
+    .$if(page.afterId !== undefined, (query) => query.where('deploys.id', '>', page.afterId ?? ''))
+    .orderBy('deploys.id')
+    .limit(page.limit)
     .execute()
 }
 
-/** Gives a stalled deploy its next attempt; what it has built already is kept. False when it moved in the meantime. */
+/** Gives a stalled deploy its next attempt, which has to wait for a turn again; what it has built already is kept. False when it moved in the meantime. */
 export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<boolean> {
   const result = await tx
     .updateTable('deploys')
     .set((eb) => ({
       attempt: attempt + 1,
       run_id: null,
+      turn_at: null,
+      started_at: sql<Date | null>`case when ${eb.ref('status')} = 'ready' then ${eb.ref('started_at')} end`,
       status: sql<DeployStatus>`case when ${eb.ref('status')} = 'ready' then 'ready' else 'queued' end`,
     }))
     .where('id', '=', id)
@@ -286,3 +311,44 @@ export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<
 /** Queued, in work, or built but neither published nor purged although publishing was asked for. */
 const isUnfinished = sql<boolean>`
   (deploys.status in ('queued', 'building') or (deploys.status = 'ready' and deploys.activate and not deploys.artifacts_purged))`
+
+/** The driver would write an array as one of PostgreSQL's own. */
+const jsonb = (list: readonly Recommendation[]) => sql<Recommendation[]>`${JSON.stringify(list)}::jsonb`
+
+/** What is to be looked through; undefined when that was done, is not wanted or cannot be done. */
+export function findUncheckedDeploy(db: Db, id: string): Promise<{ manifest_sha256: string } | undefined> {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .select('deploys.manifest_sha256')
+    .where('deploys.id', '=', id)
+    .where('deploys.recommendations', 'is', null)
+    .where('deploys.manifest_sha256', 'is not', null)
+    .where('deploys.artifacts_purged', '=', false)
+    .where('sites.checks_enabled', '=', true)
+    .$narrowType<{ manifest_sha256: string }>()
+    .executeTakeFirst()
+}
+
+/** Keeps what was found first: the files of a deploy never change. */
+export async function setRecommendations(db: Db, id: string, list: readonly Recommendation[]): Promise<void> {
+  await db
+    .updateTable('deploys')
+    .set({ recommendations: jsonb(list) })
+    .where('id', '=', id)
+    .where('recommendations', 'is', null)
+    .execute()
+}
+
+/** What a site's owner is to be told about its deploy; empty when the site's checks are off. */
+export async function findRecommendations(db: Db, projectId: string, id: string): Promise<Recommendation[]> {
+  const found = await db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .select('deploys.recommendations')
+    .where('deploys.project_id', '=', projectId)
+    .where('deploys.id', '=', id)
+    .where('sites.checks_enabled', '=', true)
+    .executeTakeFirst()
+  return found?.recommendations ?? []
+}

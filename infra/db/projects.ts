@@ -19,6 +19,17 @@ export function findProject(db: Db, id: string): Promise<ProjectRow | undefined>
   return db.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
+/** Undefined when there is no such site. */
+export async function findPlanOfSite(db: Db, siteId: string): Promise<PlanName | undefined> {
+  const row = await db
+    .selectFrom('projects')
+    .innerJoin('sites', 'sites.project_id', 'projects.id')
+    .select('projects.plan')
+    .where('sites.id', '=', siteId)
+    .executeTakeFirst()
+  return row?.plan
+}
+
 /** Takes the project's lock until the transaction ends, so that its quotas are counted one request at a time. */
 export function lockProject(tx: Tx, id: string): Promise<ProjectRow> {
   return tx.selectFrom('projects').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirstOrThrow()

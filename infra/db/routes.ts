@@ -8,6 +8,7 @@ import {
   type SqlBool,
   sql,
 } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 // decides how the values of a row are read: without it a version would be text
 import './database.ts'
@@ -27,6 +28,14 @@ export interface Route {
   /** The live deploy and its manifest in the CAS; null when nothing is live. */
   readonly deploy_id: string | null
   readonly manifest_sha256: string | null
+  /** Deploys that are shown to whoever has the link. */
+  readonly previews: readonly RoutePreview[]
+}
+
+export interface RoutePreview {
+  readonly token_sha256: string
+  readonly deploy_id: string
+  readonly manifest_sha256: string
 }
 
 const channel = 'routes'
@@ -230,6 +239,7 @@ async function readRoutes(
     .select(['sites.id as site_id', 'sites.subdomain', 'sites.enabled', 'sites.version', 'sites.route_changed_at'])
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
+    .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))
     .execute()
   let newest = 0
   const routes = rows.map(({ route_changed_at, ...route }) => {
@@ -238,6 +248,18 @@ async function readRoutes(
   })
   return { routes, newest }
 }
+
+const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'previews' | 'deploys'>, 'sites'>) =>
+  eb
+    .selectFrom('previews')
+    .innerJoin('deploys as shown', 'shown.id', 'previews.deploy_id')
+    .select('previews.deploy_id')
+    .select((eb) => eb.ref('previews.token_sha256').$notNull().as('token_sha256'))
+    .select((eb) => eb.ref('shown.manifest_sha256').$notNull().as('manifest_sha256'))
+    .whereRef('previews.site_id', '=', 'sites.id')
+    .where('previews.token_sha256', 'is not', null)
+    .where('shown.manifest_sha256', 'is not', null)
+    .where('shown.artifacts_purged', '=', false)
 
 /** Kysely over a connection that is opened and closed elsewhere. */
 function overOneClient(client: pg.Client): Db {

@@ -1,4 +1,5 @@
 import type { Generated } from 'kysely'
+import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
@@ -34,6 +35,7 @@ interface Sites {
   subdomain: string
   enabled: Generated<boolean>
   checks_enabled: Generated<boolean>
+  root_dir: string | null
   deletion_scheduled_at: Date | null
   active_deploy_id: string | null
   last_deploy_seq: Generated<number>
@@ -51,6 +53,7 @@ interface Deploys {
   status: Generated<DeployStatus>
   attempt: Generated<number>
   run_id: string | null
+  turn_at: Date | null
   source_kind: SourceKind
   build_mode: BuildMode | null
   activate: boolean
@@ -63,13 +66,21 @@ interface Deploys {
   source_sha256: string | null
   source_bytes: number | null
   manifest_sha256: string | null
-  log_sha256: string | null
   git: GitSource | null
   build_seconds: number | null
+  recommendations: Recommendation[] | null
   created_at: Generated<Date>
   started_at: Date | null
   finished_at: Date | null
   activated_at: Date | null
+}
+
+interface Previews {
+  deploy_id: string
+  site_id: string
+  generation: Generated<number>
+  token_sha256: string | null
+  issued_at: Date | null
 }
 
 interface Blobs {
@@ -77,6 +88,8 @@ interface Blobs {
   sha256: string
   size: number
   deploys: number
+  staged: Generated<boolean>
+  touched_at: Generated<Date>
 }
 
 interface BuildMinutes {
@@ -87,8 +100,16 @@ interface BuildMinutes {
 
 interface WorkflowStarts {
   workflow_id: string
-  start: unknown
+  message: unknown
   created_at: Generated<Date>
+  id: Generated<string>
+  signal: string | null
+}
+
+interface BuildTotals {
+  outcome: string
+  builds: number
+  milliseconds: number
 }
 
 export interface DB {
@@ -96,7 +117,9 @@ export interface DB {
   keys: Keys
   sites: Sites
   deploys: Deploys
+  previews: Previews
   blobs: Blobs
   build_minutes: BuildMinutes
   workflow_starts: WorkflowStarts
+  build_totals: BuildTotals
 }

@@ -56,15 +56,22 @@ export function updateSite(
   db: Db,
   projectId: string,
   id: string,
-  change: { name: string; description?: string | null | undefined; checks_enabled?: boolean | undefined; updated_at: Date },
+  change: {
+    name: string
+    description?: string | null | undefined
+    checks_enabled?: boolean | undefined
+    root_dir?: string | null | undefined
+    updated_at: Date
+  },
 ): Promise<SiteRow | undefined> {
-  const { description, checks_enabled, ...always } = change
+  const { description, checks_enabled, root_dir, ...always } = change
   return db
     .updateTable('sites')
     .set({
       ...always,
       ...(description === undefined ? {} : { description }),
       ...(checks_enabled === undefined ? {} : { checks_enabled }),
+      ...(root_dir === undefined ? {} : { root_dir }),
     })
     .where('project_id', '=', projectId)
     .where('id', '=', id)

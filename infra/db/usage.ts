@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Db } from './database.ts'
+import type { Db, Tx } from './database.ts'
 
 /** Deploys that the project had accepted since then, and when the oldest of them was. */
 export async function countDeploysSince(db: Db, projectId: string, since: Date): Promise<{ count: number; oldest: Date | null }> {
@@ -32,4 +32,32 @@ export async function addBuildMinutes(db: Db, projectId: string, now: Date, minu
       conflict.columns(['project_id', 'month']).doUpdateSet({ minutes: sql`build_minutes.minutes + excluded.minutes` }),
     )
     .execute()
+}
+
+/** Build minutes of all projects in the UTC calendar month that `now` lies in. */
+export async function allBuildMinutes(db: Db, now: Date): Promise<number> {
+  const { minutes } = await db
+    .selectFrom('build_minutes')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>('minutes'), sql<number>`0`).as('minutes'))
+    .where('month', '=', monthOf(now))
+    .executeTakeFirstOrThrow()
+  return minutes
+}
+
+/** Counts one build that has ended; the totals only grow. */
+export async function addBuildTotal(tx: Tx, outcome: string, milliseconds: number): Promise<void> {
+  await tx
+    .insertInto('build_totals')
+    .values({ outcome, builds: 1, milliseconds })
+    .onConflict((conflict) =>
+      conflict.column('outcome').doUpdateSet({
+        builds: sql`build_totals.builds + 1`,
+        milliseconds: sql`build_totals.milliseconds + excluded.milliseconds`,
+      }),
+    )
+    .execute()
+}
+
+export function listBuildTotals(db: Db): Promise<{ outcome: string; builds: number; milliseconds: number }[]> {
+  return db.selectFrom('build_totals').selectAll().execute()
 }

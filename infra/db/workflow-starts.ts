@@ -4,31 +4,55 @@ import type { Db, Tx } from './database.ts'
 export async function insertWorkflowStart(tx: Tx, start: { readonly workflow_id: string }): Promise<void> {
   await tx
     .insertInto('workflow_starts')
-    .values({ workflow_id: start.workflow_id, start: JSON.stringify(start) })
-    .onConflict((conflict) => conflict.column('workflow_id').doNothing())
+    .values({ workflow_id: start.workflow_id, message: JSON.stringify(start) })
+    .onConflict((conflict) => conflict.column('workflow_id').where('signal', 'is', null).doNothing())
     .execute()
 }
 
-/** Locks up to `limit` starts that no other relay holds, oldest first. */
-export async function lockWorkflowStarts(tx: Tx, limit: number): Promise<unknown[]> {
-  const rows = await tx
+/** Writes signals to workflows in the transaction of their cause; the relay sends each after the commit, perhaps twice. */
+export async function insertWorkflowSignals(
+  tx: Tx,
+  signals: readonly { readonly workflow_id: string; readonly signal: string }[],
+): Promise<void> {
+  if (signals.length === 0) return
+  await tx
+    .insertInto('workflow_starts')
+    .values(signals.map((one) => ({ workflow_id: one.workflow_id, signal: one.signal, message: JSON.stringify(one) })))
+    .execute()
+}
+
+/** Locks up to `limit` messages that no other relay holds, oldest first. */
+export function lockWorkflowMessages(tx: Tx, limit: number): Promise<{ id: string; message: unknown }[]> {
+  return tx
     .selectFrom('workflow_starts')
-    .select('start')
+    .select(['id', 'message'])
     .orderBy('created_at')
     .limit(limit)
     .forUpdate()
     .skipLocked()
     .execute()
-  return rows.map((row) => row.start)
 }
 
-export async function deleteWorkflowStarts(db: Db, workflowIds: readonly string[]): Promise<void> {
-  await db.deleteFrom('workflow_starts').where('workflow_id', 'in', workflowIds).execute()
+export async function deleteWorkflowMessages(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0) await tx.deleteFrom('workflow_starts').where('id', 'in', ids).execute()
 }
 
 /** Those of the ids whose start is still to be relayed. */
 export async function pendingWorkflowStarts(db: Db, workflowIds: readonly string[]): Promise<Set<string>> {
   if (workflowIds.length === 0) return new Set()
-  const rows = await db.selectFrom('workflow_starts').select('workflow_id').where('workflow_id', 'in', workflowIds).execute()
+  const rows = await db
+    .selectFrom('workflow_starts')
+    .select('workflow_id')
+    .where('workflow_id', 'in', workflowIds)
+    .where('signal', 'is', null)
+    .execute()
   return new Set(rows.map((row) => row.workflow_id))
+}
+
+/** What the relay has still to send, and since when. */
+export function waitingMessages(db: Db): Promise<{ count: number; oldest: Date | null }> {
+  return db
+    .selectFrom('workflow_starts')
+    .select((eb) => [eb.fn.countAll<number>().as('count'), eb.fn.min('created_at').as('oldest')])
+    .executeTakeFirstOrThrow()
 }

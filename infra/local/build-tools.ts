@@ -1,21 +1,21 @@
-import { chmod, copyFile, cp, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, rename } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { execa } from 'execa'
 import type { Config } from '../config.ts'
-import { cachedToolchain, installNodeToolchain } from '../toolchain.ts'
+import { openToolchain, toolchainOptions } from '../toolchain.ts'
 import { isSearchableByAll } from './service-user.ts'
 import { type FindToolOptions, findTool } from './tools.ts'
 
 const defaultRegistries = ['https://registry.npmjs.org/', 'https://registry.yarnpkg.com/']
 
 /**
- * Completes the settings of builds: bubblewrap, Node 20 and npm where the build users can reach them, and which hosts builds may reach.
+ * Completes the settings of builds: bubblewrap and a toolchain where the build users can reach them, and which hosts builds may reach.
  * @param place the folder for what other users must reach
  */
 export async function prepareBuildTools(config: Config, place: string, options: FindToolOptions): Promise<Config['build']> {
   const inPlace = (path: string) => (path.startsWith(`${config.dataDir}/`) ? join(place, relative(config.dataDir, path)) : path)
   const [npmSettings, bwrap, toolchainDir] = await Promise.all([
-    readNpmSettings(config),
+    readNpmSettings(config, config.dataDir),
     prepareBubblewrap(config, place, options),
     prepareToolchain(config, inPlace(config.build.toolchainDir), options),
   ])
@@ -31,9 +31,9 @@ export async function prepareBuildTools(config: Config, place: string, options: 
 }
 
 /** The registries of this machine's npm configuration, and the certificates that it trusts. Nothing secret is read. */
-async function readNpmSettings(config: Config): Promise<{ hosts: string[]; caFile: string | undefined }> {
+export async function readNpmSettings(config: Config, cwd: string): Promise<{ hosts: string[]; caFile: string | undefined }> {
   const [npm, ...args] = config.npm
-  const { stdout } = await execa(npm, [...args, 'config', 'list', '--json'], { cwd: config.dataDir })
+  const { stdout } = await execa(npm, [...args, 'config', 'list', '--json'], { cwd })
   const settings = JSON.parse(stdout) as Record<string, unknown>
   const configured = Object.entries(settings).flatMap(([name, value]) => (/^(@.*:)?registry$/.test(name) ? [String(value)] : []))
   const hosts = [...configured, ...defaultRegistries].flatMap((url) => URL.parse(url)?.hostname ?? [])
@@ -59,17 +59,15 @@ async function prepareBubblewrap(config: Config, place: string, options: FindToo
   return copy
 }
 
-/** Installs into the cache once, and copies it to where the build users can reach it when they cannot reach the cache. */
-async function prepareToolchain(config: Config, wanted: string, { cacheDir, report }: FindToolOptions): Promise<string> {
-  const cached = cachedToolchain(cacheDir)
-  await installNodeToolchain(cached, { npm: config.npm, report })
-  if (process.getuid?.() !== 0 || (await isSearchableByAll(cached))) return cached
-  const versions = (dir: string) => readFile(join(dir, 'versions'), 'utf8').catch(() => '')
-  if ((await versions(wanted)) === (await versions(cached))) return wanted
-  const temporary = `${wanted}.new`
-  await rm(temporary, { recursive: true, force: true })
-  await cp(cached, temporary, { recursive: true, verbatimSymlinks: true })
-  await rm(wanted, { recursive: true, force: true })
-  await rename(temporary, wanted)
+/**
+ * Installs Node 20 and answers the folder of the toolchain, to which the runner adds what builds ask for: the cache, or `wanted` when
+ * the build users cannot reach that.
+ */
+async function prepareToolchain(config: Config, wanted: string, { report, signal }: FindToolOptions): Promise<string> {
+  const { cacheDir, npm } = toolchainOptions(config)
+  const request = { report, ...(signal && { signal }) }
+  await openToolchain({ dir: cacheDir, cacheDir, npm }).get('node-20', request)
+  if (process.getuid?.() !== 0 || (await isSearchableByAll(cacheDir))) return cacheDir
+  await openToolchain({ dir: wanted, cacheDir, npm }).get('node-20', request)
   return wanted
 }

@@ -4,7 +4,8 @@ export type Role = 'api' | 'worker' | 'runner' | 'edge'
 
 /**
  * The whole environment of one of our processes, made from the settings as the launcher has completed them; nothing else is inherited.
- * Each gets what it needs and no more: the runner, which runs foreign code, has neither database nor operator token.
+ * Each gets what it needs and no more: only the api has the secret key, and the runner, which
+ * runs foreign code, has neither database nor operator token.
  */
 export function childEnvironment(config: Config, role: Role): Record<string, string> {
   const { http, urls, build, temporal } = config
@@ -23,11 +24,20 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
   const workflows = { PLINTH_TEMPORAL_ADDRESS: temporal.address, PLINTH_TEMPORAL_NAMESPACE: temporal.namespace }
   const plans = { PLINTH_PLANS_FILE: config.plansFile }
   const own = {
-    api: { ...database, ...workflows, ...plans, PLINTH_OPERATOR_TOKEN: config.operatorToken },
-    worker: { ...database, ...workflows, ...plans },
+    api: {
+      ...database,
+      ...workflows,
+      ...plans,
+      PLINTH_OPERATOR_TOKEN: config.operatorToken,
+      PLINTH_SECRET_KEY: config.secretKey && Buffer.from(config.secretKey).toString('base64'),
+      PLINTH_BUILD_SLOTS: build.slots,
+    },
+    worker: { ...database, ...workflows, ...plans, PLINTH_BUILDS_PER_PROJECT: build.perProject },
     edge: database,
     runner: {
       ...workflows,
+      ...config.npmEnvironment,
+      PLINTH_CACHE_DIR: config.cacheDir,
       PLINTH_BUILD_SLOTS: build.slots,
       PLINTH_BUILD_MEMORY: build.memoryBytes,
       PLINTH_BUILD_TIMEOUT: `${build.timeoutMs}ms`,

@@ -13,6 +13,15 @@ const entries = {
   edge: 'edge/main.ts',
 } satisfies Record<Role, string>
 
+// what passes through is garbage at once: with the usual 16 MiB and more for young objects eight uploads of 50 MB took the api to 365 MiB
+// instead of 203, and twice the time
+const flags: Readonly<Record<Role, readonly string[]>> = {
+  api: ['--max-semi-space-size=4'],
+  worker: [],
+  runner: [],
+  edge: [],
+}
+
 /**
  * Starts one of our processes and waits until it says that it is ready.
  * @throws Error with the last lines of its log
@@ -26,7 +35,7 @@ export async function startMainProcess(
 ): Promise<Running> {
   const logFile = join(logDir, `${role}.log`)
   const child = await startChild({
-    command: [process.execPath, join(root, entries[role])],
+    command: [process.execPath, ...flags[role], join(root, entries[role])],
     env: childEnvironment(config, role),
     logFile,
     signal,

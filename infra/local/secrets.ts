@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 
 /** Reads a secret that only this user can read; undefined when there is none. */
@@ -9,6 +10,15 @@ export const readSecret = (file: string) =>
       return undefined
     },
   )
+
+/** The secret in the file, or the one that the first start generated: 32 random bytes. */
+export async function openSecret(file: string, encoding: 'base64' | 'base64url'): Promise<string> {
+  const kept = await readSecret(file)
+  if (kept !== undefined) return kept
+  const made = randomBytes(32).toString(encoding)
+  await writeSecret(file, made)
+  return made
+}
 
 /** Keeps a secret, readable by this user only; a reader never sees half of it. */
 export async function writeSecret(file: string, secret: string): Promise<void> {

@@ -1,7 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { searchAttributes } from '../../workflows/contract.ts'
-import type { Config } from '../config.ts'
+import { type Config, parseSecretKey } from '../config.ts'
 import { apiOnSocket } from './api-client.ts'
 import { prepareBuildTools } from './build-tools.ts'
 import { startCaddy } from './caddy-process.ts'
@@ -16,7 +15,7 @@ import { startPostgres } from './postgres.ts'
 import { prepareDatabase } from './prepare-database.ts'
 import type { Ready } from './ready.ts'
 import { openProcessRecords } from './records.ts'
-import { readSecret, writeSecret } from './secrets.ts'
+import { openSecret } from './secrets.ts'
 import { openSocketDir } from './socket-dir.ts'
 import { type Start, supervise } from './supervisor.ts'
 import { startTemporal } from './temporal.ts'
@@ -58,6 +57,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   if (leftovers.length > 0) report(`ended what a killed start had left running: ${leftovers.join(', ')}`)
   const ports = await choosePorts(given, report)
   const token = await openOperatorToken(given)
+  const secretKey = await openSecretKey(given)
   const tools = { cacheDir: given.cacheDir, report, signal: starting.signal }
 
   const groups: Record<'stores' | 'processes' | 'entrance', AsyncDisposable[]> = { stores: [], processes: [], entrance: [] }
@@ -117,6 +117,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   const completed = stores.then(([url, temporal]) => ({
     ...given,
     operatorToken: token.value,
+    secretKey,
     database: { ...given.database, url },
     temporal,
   }))
@@ -168,9 +169,10 @@ async function timed<T>(title: string, report: (line: string) => void, work: () 
 async function openOperatorToken({ operatorToken, dataDir }: Config): Promise<{ value: string; file: string | undefined }> {
   if (operatorToken !== undefined) return { value: operatorToken, file: undefined }
   const file = join(dataDir, 'operator-token')
-  const kept = await readSecret(file)
-  if (kept !== undefined) return { value: kept, file }
-  const value = randomBytes(32).toString('base64url')
-  await writeSecret(file, value)
-  return { value, file }
+  return { value: await openSecret(file, 'base64url'), file }
+}
+
+async function openSecretKey({ secretKey, dataDir }: Config): Promise<Uint8Array> {
+  const file = join(dataDir, 'secret-key')
+  return secretKey ?? parseSecretKey(await openSecret(file, 'base64'), file)
 }

@@ -55,9 +55,18 @@ const inputs: Record<string, () => Promise<Input>> = {
   list_deploys: ofSite,
   deploy_site: ofSite,
   deploy_files: async () => ({ ...(await ofSite()), files: [page('x')] }),
+  check_deploy: async () => ({ ...(await ofSite()), files: [{ path: 'index.html', sha256: archiveHash }] }),
+  put_blob: async () => ({ sha256: archiveHash }),
+  deploy_manifest: async () => {
+    await w.call(`PUT /api/v1/blobs/${archiveHash}`, { key: owner.key, bytes: archive, type: 'application/octet-stream' })
+    return { ...(await ofSite()), files: [{ path: 'index.html', sha256: archiveHash }] }
+  },
   get_manifest: ofSite,
   get_deploy_status: () => deployed(),
+  get_logs: () => deployed(),
   activate_deploy: () => deployed(false),
+  get_preview_url: () => deployed(false),
+  revoke_preview_url: () => deployed(false),
   delete_deploy: () => deployed(false),
 }
 
@@ -66,7 +75,8 @@ const missing = (input: Input): Input =>
   Object.fromEntries(Object.entries(input).map(([name, value]) => [name, name.endsWith('_id') ? nowhere : value]))
 const namesSomething = (input: Input) => Object.keys(input).some((name) => name.endsWith('_id'))
 
-const archive = () => tarGz([{ name: 'index.html', data: 'x' }])
+const archive = tarGz([{ name: 'index.html', data: 'x' }])
+const archiveHash = createHash('sha256').update(archive).digest('hex')
 
 interface Reply {
   readonly status: number
@@ -78,13 +88,13 @@ async function overRest(op: Operation, input: Input, key: string | undefined): P
   if (!shape) throw new Error(`${op.id} has no route`)
   const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => String(input[name]))
   const json = shape.bodyNames.length > 0 ? { json: Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])) } : {}
-  const raw = op.raw ? { bytes: archive(), type: 'application/gzip' } : {}
+  const raw = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : {}
   const { status, body } = await w.call(`${shape.method} ${path}`, { key, ...json, ...raw })
   return { status, text: JSON.stringify(body) }
 }
 
 async function overTools(op: Operation, input: Input, key: string | undefined): Promise<Reply> {
-  const raw = op.raw ? { [`${op.raw.name}_base64`]: archive().toString('base64') } : {}
+  const raw = op.raw ? { [`${op.raw.name}_base64`]: archive.toString('base64') } : {}
   const params = { name: op.id, arguments: { ...input, ...raw } }
   const { status, body } = await w.call('POST /mcp', { key, json: { jsonrpc: '2.0', id: 1, method: 'tools/call', params } })
   if (status !== 200) return { status, text: JSON.stringify(body) }
@@ -105,7 +115,7 @@ async function quiet(): Promise<void> {
       .selectFrom('deploys')
       .select('id')
       .where((eb) => eb.or([eb('status', '=', 'queued'), eb('status', '=', 'building'), eb('status', '=', 'ready')]))
-      .where((eb) => eb.not(eb.and([eb('status', '=', 'building'), eb('source_kind', '=', 'archive')])))
+      .where((eb) => eb.not(eb.and([eb('run_id', 'is not', null), eb('source_kind', '=', 'archive')])))
       .where((eb) => eb.not(eb.and([eb('status', '=', 'ready'), eb('activate', '=', false)])))
       .execute()
     if (starts.length + moving.length === 0) return
@@ -116,9 +126,10 @@ async function quiet(): Promise<void> {
 /** Everything that a denied call might have changed. When a key was used last is no secret and no effect. */
 async function fingerprint(): Promise<string> {
   await quiet()
-  const tables = ['projects', 'sites', 'deploys', 'blobs', 'build_minutes', 'workflow_starts'] as const
+  const tables = ['projects', 'sites', 'deploys', 'previews', 'blobs', 'build_minutes', 'workflow_starts'] as const
   const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))
-  const sorted = rows.map((table) => table.map((row) => JSON.stringify(row)).sort())
+  // an archive that waits for a runner may still be given its turn
+  const sorted = rows.map((table) => table.map((row) => JSON.stringify({ ...row, turn_at: null })).sort())
   return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
 }
 

@@ -53,6 +53,20 @@ test('D06 D11: binary files keep every byte, and the manifest tells path and has
   expect(await stored?.bytes()).toEqual(bytes)
 })
 
+test('D06 D10: long files keep every byte, as text with escapes and as base64 with line breaks', async () => {
+  const bytes = Buffer.from(Array.from({ length: 300_001 }, (_, i) => (i * i) % 251))
+  const text = 'é "quoted" \\ 🦫\n'.repeat(20_000)
+  const base64 = bytes.toString('base64').replaceAll(/(.{76})/g, '$1\n')
+  const files = [page('x'), { path: 'a.bin', content: base64, encoding: 'base64' }, { path: 'b.txt', content: text }]
+  expect((await deployFiles(w, owner, site.id, files)).total_bytes).toBe(
+    page('x').content.length + bytes.length + Buffer.byteLength(text),
+  )
+  const { body } = await get(`sites/${site.id}/manifest`)
+  for (const [index, expected] of [bytes, Buffer.from(text)].entries()) {
+    expect((await (await w.cas.open(body[index].sha256))?.bytes())?.equals(expected)).toBe(true)
+  }
+})
+
 test('D07: a file can be referenced by its hash, but only if the project has it', async () => {
   await deployFiles(w, owner, site.id, [page('referenced')])
   const [{ sha256 }] = (await get(`sites/${site.id}/manifest`)).body
@@ -117,6 +131,15 @@ test.each([
   ['D05', 'a file that is a folder too', { files: [page('x'), { path: 'a', content: '' }, { path: 'a/b', content: '' }] }, 400],
   ['D05', 'no path', { files: [page('x'), { content: '' }] }, 400],
   ['D06', 'broken base64', { files: [page('x'), { path: 'a', content: '%%%%', encoding: 'base64' }] }, 400],
+  ['D06', 'long broken base64', { files: [page('x'), { path: 'a', content: 'A'.repeat(20_001), encoding: 'base64' }] }, 400],
+  [
+    'D06',
+    'long base64 with something behind its end',
+    { files: [page('x'), { path: 'a', content: `${'A'.repeat(20_002)}==AA`, encoding: 'base64' }] },
+    400,
+  ],
+  ['D06', 'half a character in a long text', { files: [page('x'), { path: 'a', content: `${'x'.repeat(20_000)}\ud83d` }] }, 400],
+  ['D05', 'a path of 20 KB', { files: [page('x'), { path: 'x'.repeat(20_000), content: '' }] }, 400],
   ['D06', 'an unknown encoding', { files: [page('x'), { path: 'a', content: '', encoding: 'hex' }] }, 422],
   ['D07', 'a hash that is none', { files: [page('x'), { path: 'a', sha256: 'xyz' }] }, 400],
   ['D05', 'content and hash', { files: [page('x'), { path: 'a', content: '', sha256: 'a'.repeat(64) }] }, 422],

@@ -63,7 +63,14 @@ test('O01 O04: every operation has its scope, a described tag, and the headers o
 
 test('O03: every example of the document runs as it is', async () => {
   const withExample = described().filter((op) => op.requestBody?.content['application/json'])
-  expect(withExample.map((op) => op.operationId)).toEqual(['create_site', 'update_site', 'set_site_enabled', 'deploy_files'])
+  expect(withExample.map((op) => op.operationId)).toEqual([
+    'create_site',
+    'update_site',
+    'set_site_enabled',
+    'deploy_files',
+    'check_deploy',
+    'deploy_manifest',
+  ])
   let siteId = ''
   let last: any
   for (const { route, requestBody } of withExample) {
@@ -92,7 +99,14 @@ test('C04 O01: an archive is taken in each of its three media types', async () =
 test('the links lead from what makes a thing to what takes its id', () => {
   const linksOf = (id: string) => Object.keys(byId(id).responses['200'].links ?? {})
   expect(linksOf('create_site')).toContain('deploy_files')
-  expect(linksOf('deploy_files')).toEqual(['get_deploy_status', 'activate_deploy', 'delete_deploy'])
+  expect(linksOf('deploy_files')).toEqual([
+    'get_deploy_status',
+    'get_logs',
+    'activate_deploy',
+    'get_preview_url',
+    'revoke_preview_url',
+    'delete_deploy',
+  ])
   expect(linksOf('update_site')).toEqual([])
 })
 

@@ -32,6 +32,7 @@ test('S01 S07 S08 S12 C01 C05: a created site has every field, its address and i
     form_endpoint: `http://localhost:8080/f/${body.id}`,
     enabled: true,
     checks_enabled: true,
+    root_dir: null,
     deletion_scheduled_at: null,
     active_deploy_id: null,
     pending_subdomain: null,
@@ -122,6 +123,18 @@ describe('S11: updating a site', () => {
     expect((await patch({ name: 'Newer' })).body).toMatchObject({ name: 'Newer', description: 'About', checks_enabled: true })
     expect((await patch({ name: 'N', checks_enabled: false, unknown: 1 })).body.checks_enabled).toBe(false)
     expect((await patch({ name: 'N', description: null })).body.description).toBeNull()
+  })
+
+  test('the folder that is built is kept in one form, and forgotten with null or nothing', async () => {
+    const site = await makeSite(w, owner)
+    const set = async (root_dir: string | null) =>
+      (await w.call(`PATCH /api/v1/sites/${site.id}`, { key: owner.key, json: { name: 'N', root_dir } })).body
+    expect((await set('./apps/web/')).root_dir).toBe('apps/web')
+    expect((await w.call(`GET /api/v1/sites/${site.id}`, { key: owner.key })).body.root_dir).toBe('apps/web')
+    expect((await set('')).root_dir).toBeNull()
+    expect((await set('docs')).root_dir).toBe('docs')
+    expect((await set(null)).root_dir).toBeNull()
+    expect(await set('../other')).toEqual({ message: 'root_dir contains ".."; name a folder of the source, such as apps/web' })
   })
 
   test.each([[{}], [{ name: '' }], [{ description: 'x' }]])('S02: %j is refused with 400', async (json) => {

@@ -69,6 +69,7 @@ describe.each([
     expect(await call('get_manifest', { site_id })).toEqual(await rest(`sites/${site_id}/manifest`))
     const second = await ended((await call('deploy_files', { site_id, files: [page('two')], activate: false })).id)
     expect(second).toMatchObject({ status: 'ready', is_preview: true })
+    expect(await call('get_preview_url', { deploy_id: second.id })).toMatchObject({ deploy_id: second.id })
     const activation = await call('activate_deploy', { deploy_id: second.id })
     expect(activation).toMatchObject({ ok: true, status: 'active', previous_deploy_id: first.id })
     expect(await call('delete_deploy', { deploy_id: first.id })).toEqual({ ok: true })

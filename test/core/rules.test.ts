@@ -108,9 +108,10 @@ describe('states of a deploy', () => {
   const expected: Record<DeployAction, string[]> = {
     activate: ['ready', 'active', 'superseded'],
     purge: ['ready', 'failed', 'superseded'],
+    preview: ['ready', 'superseded'],
   }
   test.each(Object.keys(deployActions) as DeployAction[])(
-    'X02 X03 X04 X05 X08: %s is allowed exactly where the specification says',
+    'X02 X03 X04 X05 X08 P03: %s is allowed exactly where the specification says',
     (action) => {
       expect(deployStatuses.filter((status) => deployAllows(action, status))).toEqual(expected[action])
     },

@@ -17,7 +17,7 @@ import { type Db, openDatabase } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../../infra/db/routes.ts'
 import { openServer } from '../../infra/listen.ts'
 import { createDatabase } from '../database.ts'
-import { ask, log, platformDomain, routeOf, storeFiles } from './test-edge.ts'
+import { ask, log, platformDomain, previewUrl, routeOf, storeFiles } from './test-edge.ts'
 
 const nobody = 'postgres://nobody@127.0.0.1:1/nothing'
 
@@ -29,7 +29,14 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true }))
 
-const optionsOf = (databaseUrl: string) => ({ platformDomain, databaseUrl, cas, snapshotDir: join(dir, 'routes'), log })
+const optionsOf = (databaseUrl: string) => ({
+  platformDomain,
+  previewUrl,
+  databaseUrl,
+  cas,
+  snapshotDir: join(dir, 'routes'),
+  log,
+})
 
 /** Leaves a snapshot with one site behind. */
 async function writeSnapshot(): Promise<void> {

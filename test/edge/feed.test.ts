@@ -113,6 +113,7 @@ describe('followRoutes', () => {
       version: 2,
       deploy_id: null,
       manifest_sha256: null,
+      previews: [],
     })
 
     const deploy_id = await setLive(project.id, site, 'a'.repeat(64))
@@ -129,6 +130,29 @@ describe('followRoutes', () => {
 
     const later = await makeSite(project.id)
     await until(() => expect(state.routes.has(later)).toBe(true))
+    expect(state.reloads).toBe(1)
+  })
+
+  test('P01: preview links travel with the route of their site, those whose deploy has files', async () => {
+    const project = await makeProject()
+    const site = await makeSite(project.id)
+    const deploys = []
+    for (const letter of 'abcd') deploys.push(await setLive(project.id, site, letter.repeat(64)))
+    const [live, purged, revoked, linked] = deploys as [string, string, string, string]
+    const { state, sink } = memory()
+    await using _feed = followRoutes(database.url, sink, never)
+    await until(() => expect(state.connected).toBe(true))
+    const issued = { site_id: site, issued_at: new Date() }
+    await db.transaction().execute(async (tx) => {
+      await tx.updateTable('sites').set({ active_deploy_id: live }).where('id', '=', site).execute()
+      await tx.updateTable('deploys').set({ artifacts_purged: true }).where('id', '=', purged).execute()
+      const links = [purged, linked].map((deploy_id) => ({ ...issued, deploy_id, token_sha256: `hash of ${deploy_id}` }))
+      await tx.insertInto('previews').values(links).execute()
+      await tx.insertInto('previews').values({ deploy_id: revoked, site_id: site, generation: 2 }).execute()
+      await bumpRoutes(tx, { site_id: site })
+    })
+    const preview = { token_sha256: `hash of ${linked}`, deploy_id: linked, manifest_sha256: 'd'.repeat(64) }
+    await until(() => expect(state.routes.get(site)).toMatchObject({ deploy_id: live, previews: [preview] }))
     expect(state.reloads).toBe(1)
   })
 

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openRouteTable } from '../../edge/routes.ts'
+import { openSnapshots } from '../../edge/snapshot.ts'
+import type { Route } from '../../infra/db/routes.ts'
 import { log, routeOf } from './test-edge.ts'
 
 let dir: string
@@ -43,6 +45,44 @@ describe('the route table', () => {
     expect(table.find('new')?.site_id).toBe('1')
     table.apply([], ['2'])
     expect(table.find('old')).toBeUndefined()
+  })
+})
+
+describe('preview links of the route table', () => {
+  const link = (token_sha256: string) => ({ token_sha256, deploy_id: `deploy of ${token_sha256}`, manifest_sha256: 'm' })
+
+  test('come and go with the versions of their site', async () => {
+    await using table = await open()
+    const found = (...tokens: string[]) => tokens.map((token) => table.findPreview(token)?.preview.deploy_id)
+    table.replaceAll([
+      routeOf('one', null, { previews: [link('a'), link('b')] }),
+      routeOf('two', null, { previews: [link('c')] }),
+    ])
+    expect(found('a', 'b', 'c')).toEqual(['deploy of a', 'deploy of b', 'deploy of c'])
+    table.apply([routeOf('one', null, { version: 3, previews: [link('b'), link('d')] })], [])
+    // late news of an older version
+    table.apply([routeOf('one', null, { version: 2, previews: [link('a')] })], [])
+    expect(found('a', 'b', 'd', 'c')).toEqual([undefined, 'deploy of b', 'deploy of d', 'deploy of c'])
+    expect(table.findPreview('d')?.route.subdomain).toBe('one')
+    table.apply([], ['id-of-one'])
+    expect(found('b', 'd', 'c')).toEqual([undefined, undefined, 'deploy of c'])
+    table.replaceAll([])
+    expect(found('c')).toEqual([undefined])
+  })
+
+  test('are in the snapshot; one of a time before them has none', async () => {
+    {
+      await using table = await open()
+      table.replaceAll([routeOf('one', null, { previews: [link('a')] })])
+    }
+    {
+      await using table = await open()
+      expect(table.findPreview('a')).toEqual({ route: table.find('one'), preview: link('a') })
+    }
+    const { previews: _none, ...old } = routeOf('old', 'm')
+    await (await openSnapshots(join(dir, 'routes'), log)).save([old as Route])
+    await using table = await open()
+    expect(table.find('old')).toEqual(routeOf('old', 'm'))
   })
 })
 

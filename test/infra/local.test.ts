@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ConfigError, loadConfig } from '../../infra/config.ts'
+import { ConfigError, loadConfig, parseSecretKey } from '../../infra/config.ts'
 import { lastLines, startChild, trimLogs } from '../../infra/local/child.ts'
 import { claimDataDir } from '../../infra/local/data-dir.ts'
 import { childEnvironment, type Role } from '../../infra/local/environment.ts'
@@ -14,6 +14,7 @@ import { choosePorts, freePort } from '../../infra/local/ports.ts'
 import { processIdentity } from '../../infra/local/process-identity.ts'
 import { readyLines } from '../../infra/local/ready.ts'
 import { openProcessRecords } from '../../infra/local/records.ts'
+import { openSecret } from '../../infra/local/secrets.ts'
 import { supervise } from '../../infra/local/supervisor.ts'
 import { findTool, isAtLeast } from '../../infra/local/tools.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
@@ -39,6 +40,7 @@ describe('the environment of a process', () => {
     PLINTH_DATABASE_URL: 'postgres://plinth:secret@127.0.0.1:5432/plinth',
     PLINTH_TEMPORAL_ADDRESS: '127.0.0.1:7233',
     PLINTH_OPERATOR_TOKEN: 'a-token-of-the-operator',
+    PLINTH_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
     PLINTH_BASE_URL: 'https://host.example',
     PLINTH_PLATFORM_DOMAIN: 'sites.example',
     PLINTH_BUILD_TIMEOUT: '90s',
@@ -66,6 +68,7 @@ describe('the environment of a process', () => {
 
   test.each(['api', 'worker', 'edge', 'runner'] as const)('the %s reads the same settings from it', (role) => {
     const read = loadConfig(childEnvironment(config, role))
+    expect(read.secretKey).toEqual(role === 'api' ? Buffer.alloc(32, 7) : undefined)
     expect([read.urls, read.http.port, read.sockets, read.storage, read.dataDir]).toEqual([
       config.urls,
       config.http.port,
@@ -74,6 +77,31 @@ describe('the environment of a process', () => {
       config.dataDir,
     ])
     if (role === 'runner') expect(read.build).toEqual(config.build)
+  })
+})
+
+describe('the secret key', () => {
+  test.each([
+    '',
+    'x',
+    'not base64 at all, but of some length',
+    Buffer.alloc(31).toString('base64'),
+    Buffer.alloc(33).toString('base64'),
+  ])('that is %j is refused with what to do, and never shown', (text) => {
+    if (text === '') return expect(loadConfig({ PLINTH_SECRET_KEY: text }).secretKey).toBeUndefined()
+    const refused = 'must be 32 bytes in base64, as `openssl rand -base64 32` makes them'
+    expect(() => loadConfig({ PLINTH_SECRET_KEY: text })).toThrow(new ConfigError(`PLINTH_SECRET_KEY ${refused}`))
+    expect(() => parseSecretKey(text, '/data/secret-key')).toThrow(
+      new ConfigError(`the secret key in /data/secret-key ${refused}`),
+    )
+  })
+
+  test('is made by the first start, for this user only, and stays', async () => {
+    const file = join(dir, 'secret-key')
+    const made = await openSecret(file, 'base64')
+    expect(parseSecretKey(made, file)).toHaveLength(32)
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(await openSecret(file, 'base64')).toBe(made)
   })
 })
 

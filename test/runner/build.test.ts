@@ -25,7 +25,7 @@ describe('a package', () => {
     })
     expect(built.build_seconds).toBeGreaterThanOrEqual(1)
     expect(built).toMatchObject({ total_bytes: 'dist/index.htmldist/a/b.css'.length })
-    expect(built.log).toMatch(/^\$ node -v\nv20\.20\.2\n\$ npm ci\n/)
+    expect(built.log).toMatch(/^unpacked 3 files\n\$ node -v\nv20\.20\.2\n\$ npm ci\n/)
     expect(built.log).toMatch(/\n\$ npm run build\n/)
     expect(built.log).toContain('env true undefined')
     expect(built.phases).toEqual(['wait', 'fetch source', 'unpack', 'install', 'build', 'collect', 'store'])
@@ -83,7 +83,10 @@ describe('a package', () => {
 
   test('B03 E7: an output folder without index.html fails, and so does none', async () => {
     const lost = await builder.build(nodePackage(writes('target/index.html'), { 'public/logo.txt': 'x' }))
-    expect(lost).toMatchObject({ outcome: 'failed', error: 'public has no index.html; did the build write elsewhere?' })
+    expect(lost).toMatchObject({
+      outcome: 'failed',
+      error: 'public has no index.html; did the build write elsewhere? (it wrote target)',
+    })
     const none = await builder.build(nodePackage(writes('target/index.html')))
     expect(none.error).toMatch(/^the build wrote none of the folders dist, build, out, .*; make it write one of them/)
     const linked = await builder.build(nodePackage('require("node:fs").symlinkSync("/etc", "dist")'))
@@ -112,7 +115,7 @@ describe('a build that fails', () => {
     ['a package.json that is not JSON', { 'package.json': '{' }, /^package.json is not valid JSON/],
   ])('B06: %s runs no command', async (_name, files, message) => {
     const built = await builder.build(files)
-    expect(built).toMatchObject({ outcome: 'failed', build_mode: 'build', build_seconds: 0, log_sha256: null })
+    expect(built).toMatchObject({ outcome: 'failed', build_mode: 'build', build_seconds: 0 })
     expect(built.error).toMatch(message)
   })
 
@@ -137,7 +140,6 @@ describe('static archives', () => {
       outcome: 'built',
       build_mode: 'static',
       build_seconds: 0,
-      log_sha256: null,
       paths: ['index.html', 'server.js'],
     })
     expect([...built.skipped_paths].sort()).toEqual(['.env', '.git/config', '__svc/x'])

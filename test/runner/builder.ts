@@ -1,13 +1,17 @@
+import { randomUUID } from 'node:crypto'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject } from 'vitest'
+import { openDiskBuildLogs } from '../../infra/build-logs/disk.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { loadConfig } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
+import { openToolchain, toolchainOptions } from '../../infra/toolchain.ts'
 import { type Phase, runBuild } from '../../runner/build.ts'
+import { type CacheLimits, openPackageCaches } from '../../runner/package-cache.ts'
 import { openSandbox, type SandboxDeps, type SandboxStatus } from '../../runner/sandbox.ts'
 import { createSlots } from '../../runner/slots.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
@@ -24,23 +28,38 @@ export function expectIsolation({ level, problems }: SandboxStatus): void {
 export type BuildFiles = Readonly<Record<string, string | MadeEntry>>
 
 /** A real runner in a folder of its own, without a queue. */
-export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['limits']; env?: Record<string, string> } = {}) {
+export async function openBuilder({
+  limits,
+  caching = {},
+  env = {},
+  casDir,
+}: {
+  limits?: SandboxDeps['limits']
+  caching?: Partial<CacheLimits>
+  env?: Record<string, string>
+  /** Where the storage lies, when it is not in the builder's own folder. */
+  casDir?: string
+} = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'plinth-runner-'))
   // the users of the builds have to pass through
   await chmod(folder, 0o711)
-  const { bwrap, toolchain } = inject('buildTools')
+  const tools = inject('buildTools')
   const config = loadConfig({
     PLINTH_DATA_DIR: join(folder, 'data'),
-    PLINTH_BUILD_TOOLCHAIN: toolchain,
-    PLINTH_BUILD_BWRAP: bwrap,
+    PLINTH_BUILD_TOOLCHAIN: tools.toolchain,
+    PLINTH_BUILD_BWRAP: tools.bwrap,
+    ...tools.registry,
     PLINTH_BUILD_MEMORY: '384m',
     PLINTH_BUILD_TIMEOUT: '40s',
     ...env,
   })
   const log = createLogger('test', 'silent')
-  const cas = await openDiskCas(join(folder, 'cas'))
+  const cas = await openDiskCas(casDir ?? join(folder, 'cas'))
+  const buildLogs = openDiskBuildLogs(join(folder, 'cas', 'logs'))
   const sandbox = await openSandbox({ config, log, ...(limits ? { limits } : {}) })
   const slots = createSlots(2, config.build.dir, isRoot)
+  const toolchain = openToolchain(toolchainOptions(config))
+  const caches = await openPackageCaches(config.build.dir, caching)
 
   return {
     config,
@@ -55,11 +74,12 @@ export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['
       const archive = files instanceof Buffer ? files : tarGz(Object.entries(files).map(([name, file]) => made(name, file)))
       const source = await cas.put(archive)
       const phases: Phase[] = []
+      const deploy_id = options.input?.deploy_id ?? randomUUID()
       const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
       const result = await runBuild(
-        { cas, config: { build }, log, sandbox, slots },
+        { cas, buildLogs, config: { build }, log, sandbox, slots, toolchain, caches },
         {
-          deploy_id: 'd',
+          deploy_id,
           project_id: 'p',
           site_id: 's',
           source_sha256: source.sha256,
@@ -76,7 +96,7 @@ export async function openBuilder({ limits, env = {} }: { limits?: SandboxDeps['
         phases,
         error: result.outcome === 'failed' ? result.error : '',
         paths: manifest.files.map((file) => file.path),
-        log: result.log_sha256 ? await textOf(cas, result.log_sha256) : '',
+        log: (await buildLogs.read(deploy_id, 0, 64 * 1024 * 1024)).bytes.toString('utf8'),
         read: async (path: string) => textOf(cas, manifest.files.find((file) => file.path === path)?.sha256 ?? ''),
       }
     },

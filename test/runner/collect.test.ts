@@ -29,6 +29,7 @@ async function put(path: string, content = 'x') {
 async function collect(limits: { maxFiles?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
   const skipped = createSkippedPaths()
   const files = await collectFiles(dist, {
+    within: folder,
     cas,
     skipped,
     maxFiles: limits.maxFiles ?? 1000,
@@ -116,9 +117,38 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
   }
   const skipped = createSkippedPaths()
   const signal = new AbortController().signal
-  const files = await collectFiles(dist, { cas: swapping, skipped, maxFiles: 100, maxBytes: 1e9, overMaxBytes: '', signal })
+  const files = await collectFiles(dist, {
+    within: folder,
+    cas: swapping,
+    skipped,
+    maxFiles: 100,
+    maxBytes: 1e9,
+    overMaxBytes: '',
+    signal,
+  })
   expect(swaps).toBeGreaterThan(0)
   for (const file of files) expect(await contentOf(file.sha256)).not.toContain('secret')
+})
+
+test('a folder behind a link is never read, wherever in its path the link is', async () => {
+  await mkdir(join(folder, 'outside', 'app', 'dist'), { recursive: true })
+  await writeFile(join(folder, 'outside', 'app', 'dist', 'index.html'), 'secret of the host')
+  await symlink(join(folder, 'outside'), join(dist, 'packages'))
+  await symlink(join(folder, 'outside', 'app', 'dist'), join(dist, 'out'))
+  await symlink('/', join(dist, 'root'))
+  const signal = new AbortController().signal
+  for (const path of ['packages/app/dist', 'out', 'root', 'root/etc', '../outside/app/dist', 'index.html', 'none']) {
+    const reading = collectFiles(join(dist, path), {
+      within: dist,
+      cas,
+      skipped: createSkippedPaths(),
+      maxFiles: 100,
+      maxBytes: 1e9,
+      overMaxBytes: '',
+      signal,
+    })
+    await expect(reading, path).rejects.toThrow(/is a link, not a folder of the build/)
+  }
 })
 
 test('only real folders count as output', async () => {

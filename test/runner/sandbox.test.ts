@@ -1,4 +1,5 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLogger } from '../../infra/log.ts'
@@ -158,7 +159,7 @@ describe('a build', () => {
     expect(seen).toMatch(/^direct (ENETUNREACH|EHOSTUNREACH) (ENETUNREACH|EHOSTUNREACH) (EAI_AGAIN|ENOTFOUND)$/m)
     expect(seen).toContain('relayed 403 403 403 403')
     expect(seen).toContain('blocked: 169.254.169.254:443 (not at a public address)')
-    expect(seen).toContain('blocked: localhost:443 (not at a public address)')
+    expect(seen).toContain('blocked: localhost:443 (the name does not resolve)')
     expect(seen).toContain('blocked: 1.1.1.1:25 (builds reach port 443 only)')
   })
 
@@ -167,6 +168,19 @@ describe('a build', () => {
     expect(await processesWith('4242.2')).toEqual([])
     expect(await inside('ls -A ~ /tmp /build')).toBe('/build:\n\n/home/build:\n\n/tmp:')
   })
+})
+
+test('all builds together weigh half of another process, and each is the first to go when memory runs out', async () => {
+  const name = `plinth-${createHash('sha256').update(builder.config.build.dir).digest('hex').slice(0, 12)}`
+  const weights = { 'cpu.weight': '50', 'cpu.shares': '512' }
+  const found = (await readdir('/sys/fs/cgroup', { recursive: true }).catch(() => [])).filter((path) => path.endsWith(name))
+  const read = found.flatMap((path) =>
+    Object.keys(weights).map((file) => readFile(join('/sys/fs/cgroup', path, file), 'utf8').then((text) => [file, text.trim()])),
+  )
+  const set = (await Promise.allSettled(read)).flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+  for (const [file = '', weight] of set) expect(weight).toBe(weights[file as keyof typeof weights])
+  if (builder.sandbox.status.cgroup !== 'none') expect(set).not.toEqual([])
+  expect(await inside('cat /proc/self/oom_score_adj; nice')).toBe('1000\n10')
 })
 
 test('what an earlier runner left is removed at the start', async () => {

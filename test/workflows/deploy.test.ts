@@ -38,17 +38,37 @@ function record(deployId: string, kind: string): void {
   writeFileSync(join(histories, `deploy-${kind}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
 }
 
-async function deployArchive(siteId: string, bytes: Uint8Array, query = ''): Promise<any> {
-  const request = `POST /api/v1/sites/${siteId}/deploys${query}`
-  const { body } = await w.call(request, { key: owner.key, bytes, type: 'application/gzip' })
-  return await w.ended(body.id, owner.key)
+async function sendArchive(siteId: string, bytes: Uint8Array): Promise<string> {
+  const request = `POST /api/v1/sites/${siteId}/deploys`
+  return (await w.call(request, { key: owner.key, bytes, type: 'application/gzip' })).body.id
+}
+const deployArchive = async (siteId: string, bytes: Uint8Array) => await w.ended(await sendArchive(siteId, bytes), owner.key)
+
+const plain = tarGz([{ name: 'index.html', data: 'x' }])
+const packageJson = (build: string) => JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build } })
+const built = (script: string) => tarGz([{ name: 'package.json', data: packageJson(script) }])
+
+/** Waits for its turn behind a build of its site. */
+async function deployBehind(siteId: string): Promise<any> {
+  await sendArchive(siteId, built('sleep 1; exit 1'))
+  return await deployArchive(siteId, plain)
+}
+
+async function cancelBuild(siteId: string): Promise<any> {
+  const id = await sendArchive(siteId, built('sleep 60'))
+  const status = async () => (await w.call(`GET /api/v1/deploys/${id}`, { key: owner.key })).body.status
+  await expect.poll(status, { timeout: 20_000 }).toBe('building')
+  await handleOf(id).cancel()
+  return await w.ended(id, owner.key)
 }
 
 /** A kind of deploy and how it ends; each has a recorded history. */
 const kinds: [string, string, (siteId: string) => Promise<any>][] = [
   ['files', 'active', (siteId) => deployFiles(w, owner, siteId, [page('x')])],
   ['files-not-published', 'ready', (siteId) => deployFiles(w, owner, siteId, [page('x')], false)],
-  ['archive', 'active', (siteId) => deployArchive(siteId, tarGz([{ name: 'index.html', data: 'x' }]))],
+  ['archive', 'active', (siteId) => deployArchive(siteId, plain)],
+  ['archive-behind-another', 'active', deployBehind],
+  ['archive-cancelled', 'failed', cancelBuild],
   ['archive-failed', 'failed', (siteId) => deployArchive(siteId, gzipSync('no tar inside'))],
 ]
 
@@ -57,8 +77,12 @@ describe.each(kinds)('a deploy of the kind %s', (kind, expected, make) => {
     const site = await makeSite(w, owner)
     const deploy = await make(site.id)
     expect(deploy.status).toBe(expected)
-    expect(await handleOf(deploy.id).result()).toBe(expected)
+    const result = await handleOf(deploy.id).result()
+    const { memo } = await handleOf(deploy.id).describe()
+    expect(result).toEqual({ outcome: expected, summary: memo?.['outcome'] })
     const history = await handleOf(deploy.id).fetchHistory()
+    const timers = history.events?.filter((event) => event.timerStartedEventAttributes)
+    expect(timers).toHaveLength(kind === 'archive-behind-another' ? 1 : 0)
     expect(history.events?.length).toBeLessThanOrEqual(maxEvents)
     await replay(history)
     if (process.env['RECORD_HISTORIES']) record(deploy.id, kind)
@@ -66,7 +90,7 @@ describe.each(kinds)('a deploy of the kind %s', (kind, expected, make) => {
 })
 
 describe('the recorded histories', () => {
-  const files = readdirSync(histories).filter((file) => file.endsWith('.json'))
+  const files = readdirSync(histories).filter((file) => /^deploy-.*\.json$/.test(file))
   const read = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
 
   test('are there for every kind of deploy', () => {
@@ -101,6 +125,7 @@ test('an operator finds the deploy in Temporal by project, site and status, and 
   const found: string[] = []
   while (found.length === 0) for await (const run of temporal.workflow.list({ query })) found.push(run.workflowId)
   expect(found).toEqual([`deploy:${deploy.id}:1`])
+  await handleOf(deploy.id).result()
   const description = await handleOf(deploy.id).describe()
   expect(await description.staticSummary()).toBe('**A site** deploy 1 from files')
   expect(description.memo).toEqual({ outcome: '✅ live' })
@@ -116,6 +141,8 @@ test('E5: a slow deploy never goes live over a later one', async () => {
   const activities = createDeployActivities({
     ...w,
     plans: w.config.plans,
+    buildsPerProject: 1,
+    relay: { wake: () => undefined },
     log: pino({ level: 'silent' }),
     clock: () => new Date(),
   })

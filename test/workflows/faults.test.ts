@@ -4,6 +4,8 @@ import { reconcile } from '../../workflows/reconciler.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
+const reconciling = { stalledAfterMs: 0, buildsPerProject: 1 }
+
 let w: World
 let owner: TestProject
 beforeAll(async () => {
@@ -37,7 +39,7 @@ test('a deploy whose workflow Temporal has lost is started again as its next att
   await w.db.updateTable('deploys').set({ status: 'queued', run_id: null, activated_at: null }).where('id', '=', id).execute()
   await w.killTemporal()
   await w.startTemporal({ forget: true })
-  expect(await reconcile(w.db, w.workflows, new Date(), 0)).toEqual([id])
+  expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([id])
   expect((await w.ended(id, owner.key)).status).toBe('active')
   const row = await w.db.selectFrom('deploys').select(['attempt', 'status']).where('id', '=', id).executeTakeFirst()
   expect(row).toEqual({ attempt: 2, status: 'active' })
@@ -53,10 +55,10 @@ test('a deploy whose workflow Temporal has lost is started again as its next att
 test('the reconciler does nothing while Temporal does not answer, and leaves running and ended deploys alone', async () => {
   const site = await makeSite(w, owner)
   const { id } = await deployFiles(w, owner, site.id, [page('x')])
-  expect(await reconcile(w.db, w.workflows, new Date(), 0)).toEqual([])
+  expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([])
   await w.db.updateTable('deploys').set({ status: 'queued', run_id: null }).where('id', '=', id).execute()
   await w.killTemporal()
-  await expect(reconcile(w.db, w.workflows, new Date(), 0)).rejects.toThrow()
+  await expect(reconcile(w.db, w.workflows, new Date(), reconciling)).rejects.toThrow()
   await w.startTemporal({ forget: false })
   expect(await w.db.transaction().execute((tx) => retryDeploy(tx, id, 7))).toBe(false)
 })

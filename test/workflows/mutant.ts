@@ -1,5 +1,5 @@
-import { proxyLocalActivities, workflowInfo } from '@temporalio/workflow'
-import type { DeployActivities, DeployInput } from '../../workflows/contract.ts'
+import { proxyActivities, proxyLocalActivities, workflowInfo } from '@temporalio/workflow'
+import type { DeployActivities, DeployInput, StorageActivities } from '../../workflows/contract.ts'
 
 const { claimDeploy, publishDeploy } = proxyLocalActivities<DeployActivities>({ startToCloseTimeout: '15s' })
 
@@ -8,4 +8,11 @@ export async function deploy(input: DeployInput): Promise<void> {
   const run = { ...input, run_id: workflowInfo().runId }
   await publishDeploy(run)
   await claimDeploy(run)
+}
+
+const { sweepObjects, dropUnusedBlobs } = proxyActivities<StorageActivities>({ startToCloseTimeout: '15s' })
+
+export async function sweepStorage(): Promise<void> {
+  await sweepObjects({})
+  await dropUnusedBlobs()
 }

@@ -1,25 +1,31 @@
-import { defineSearchAttributeKey } from '@temporalio/common'
+import { HandlerUnfinishedPolicy } from '@temporalio/common'
 import {
   ActivityFailure,
   CancellationScope,
+  condition,
+  defineSignal,
   isCancellation,
   proxyActivities,
   proxyLocalActivities,
-  setCurrentDetails,
-  upsertMemo,
-  upsertSearchAttributes,
+  setHandler,
   workflowInfo,
 } from '@temporalio/workflow'
 import {
   type BuildActivities,
   type BuildInput,
   type BuildResult,
+  type CheckActivities,
   type ClaimedWork,
   type DeployActivities,
   type DeployInput,
-  type DeployOutcome,
+  type DeployReport,
+  type DeployRunInput,
+  type FinishedBuild,
   queues,
+  type RetentionActivities,
+  signals,
 } from '../contract.ts'
+import { createStory, type Story, tellError, timeNow } from './story.ts'
 
 /** A step of a few milliseconds in PostgreSQL, repeated until it answers. */
 const step = (summary: string) =>
@@ -28,12 +34,14 @@ const step = (summary: string) =>
     startToCloseTimeout: '15s',
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '20s' },
   })
-const { claimDeploy } = step('queued → building, if no other run owns it')
+const { claimDeploy } = step('take the deploy, if no other run owns it')
+const { takeTurn } = step('ask for a turn: one build of a site at a time, a few of a project')
+const { markBuilding } = step('queued → building: a runner has begun')
 const { finishBuild } = step('building → ready or failed, within the storage quota')
-const { failBuild } = step('building → failed: the platform is at fault')
+const { failBuild } = step('→ failed: the platform is at fault, or the operator cancelled it')
 const { publishDeploy } = step('ready → active, unless a later deploy is live')
 
-const buildQueue = proxyActivities<BuildActivities>({
+const { buildSource } = proxyActivities<BuildActivities>({
   taskQueue: queues.build,
   // the runner ends a build by itself long before; this bounds a runner that hangs
   startToCloseTimeout: '2h',
@@ -41,60 +49,168 @@ const buildQueue = proxyActivities<BuildActivities>({
   retry: { initialInterval: '1s', maximumInterval: '30s', maximumAttempts: 4 },
 })
 
-const statusKey = defineSearchAttributeKey('DeployStatus', 'KEYWORD')
+// what follows a publication may fail: the deploy is live
+const { applyRetention } = proxyLocalActivities<RetentionActivities>({
+  summary: 'purge what the plan does not keep',
+  startToCloseTimeout: '30s',
+  retry: { initialInterval: '200ms', maximumAttempts: 5 },
+})
+const { checkSite } = proxyActivities<CheckActivities>({
+  summary: 'look the files through for recommendations',
+  startToCloseTimeout: '2m',
+  retry: { initialInterval: '1s', maximumAttempts: 3 },
+})
+
+const turnSignal = defineSignal(signals.turn)
+const buildStartedSignal = defineSignal<[{ readonly attempt: number }]>(signals.buildStarted)
+const firstTurnPauseMs = 60_000
+const maxTurnPauseMs = 600_000
+
+const lost = '➖ another run owns this deploy, or it has ended'
 
 /** Takes a deploy from `queued` to `active` (or `ready`, when publishing was not asked for). */
-export async function deploy(input: DeployInput): Promise<DeployOutcome> {
+export async function deploy(input: DeployInput): Promise<DeployReport> {
   const run = { ...input, run_id: workflowInfo().runId }
+  const story = createStory()
   const work = await claimDeploy(run)
-  if (!work) return finish('stale', ['➖ another run owns this deploy'])
+  if (!work) return story.end('stale', lost)
+  story.about(`**${work.site_name}** · deploy ${work.seq} from ${work.source_kind}`)
 
-  const steps = [`**${work.site_name}** · deploy ${work.seq} from ${work.source_kind}`]
   if (!work.built) {
-    show('building', [...steps, work.build ? '⏳ building' : '⏳ publishing stored files'])
-    const result = work.build && (await build(work, work.build))
-    if (result?.outcome === 'platform_failure') {
-      await CancellationScope.nonCancellable(() => failBuild(run, result.error))
-      return finish('failed', [...steps, `❌ ${result.error}`])
+    const finished = work.build ? await build(run, work, work.build, story) : await keepFiles(run, story)
+    if (!finished) return story.end('stale', lost)
+    if (finished.status === 'failed') {
+      const { summary, rest } = tellError(finished.error)
+      return story.end('failed', summary, [...rest, whereTheLogIs(run)])
     }
-    const finished = await finishBuild(run, result)
-    if (!finished) return finish('stale', [...steps, '➖ another run owns this deploy'])
-    if (finished.status === 'failed') return finish('failed', [...steps, `❌ ${firstLine(finished.error)}`])
-    steps.push(result ? `✅ built in ${result.build_seconds} s` : '✅ files stored')
   }
-
-  if (!work.activate) return finish('ready', [...steps, '✅ ready, not published'])
-  const outcome = await publishDeploy(run)
-  if (outcome === 'superseded') return finish('superseded', [...steps, '➖ a later deploy is live'])
-  return finish(outcome ?? 'stale', [...steps, '✅ live'])
+  // from here on a cancellation comes too late
+  return await CancellationScope.nonCancellable(() => publish(run, work, story))
 }
 
-type PlatformFailure = { readonly outcome: 'platform_failure'; readonly error: string }
+/** Files and manifests are stored already. */
+async function keepFiles(run: DeployRunInput, story: Story): Promise<FinishedBuild | undefined> {
+  story.become('building')
+  const finished = await finishBuild(run, null)
+  story.did('✅ files stored')
+  return finished
+}
 
-async function build(work: ClaimedWork, input: BuildInput): Promise<BuildResult | PlatformFailure> {
+async function build(
+  run: DeployRunInput,
+  work: ClaimedWork,
+  input: BuildInput,
+  story: Story,
+): Promise<FinishedBuild | undefined> {
+  let result: BuildResult
   try {
-    return await buildQueue.buildSource.executeWithOptions({ summary: `build ${work.site_name}, deploy ${work.seq}` }, [input])
+    if (!(await waitForTurn(run, story))) return undefined
+    result = await buildOnRunner(run, work, input, story)
   } catch (error) {
-    if (isCancellation(error)) return { outcome: 'platform_failure', error: 'the operator cancelled the build; deploy again' }
-    if (!(error instanceof ActivityFailure)) throw error
-    return {
-      outcome: 'platform_failure',
-      error: `the build machine failed (${causeOf(error)}); deploy again, and tell the operator if it repeats`,
-    }
+    const text = platformFault(error)
+    await CancellationScope.nonCancellable(() => failBuild(run, text))
+    return { status: 'failed', error: text }
+  }
+  if (result.outcome === 'built') story.did(builtText(result))
+  return await CancellationScope.nonCancellable(() => finishBuild(run, result))
+}
+
+/** PostgreSQL gives turns and has a signal sent with each; asking again now and then only mends what was lost. */
+async function waitForTurn(run: DeployRunInput, story: Story): Promise<boolean> {
+  let signalled = false
+  const hear = () => {
+    signalled = true
+  }
+  setHandler(turnSignal, hear, { description: 'An earlier build has ended: ask for the turn again.' })
+  const since = timeNow()
+  for (let pauseMs = firstTurnPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxTurnPauseMs)) {
+    signalled = false
+    const turn = await takeTurn(run)
+    if (!turn) return false
+    if (turn.granted) return true
+    story.goesOn(`queued since ${since}; at ${timeNow()}: ${turn.waits_for}`)
+    await condition(() => signalled, pauseMs, { summary: turn.waits_for })
   }
 }
 
-const causeOf = (error: ActivityFailure) => firstLine(error.cause?.message ?? error.message)
-const firstLine = (text: string) => text.split('\n', 1)[0] ?? ''
-
-function show(status: string, steps: readonly string[]): void {
-  upsertSearchAttributes([{ key: statusKey, value: status }])
-  setCurrentDetails(steps.join('\n\n'))
+async function buildOnRunner(run: DeployRunInput, work: ClaimedWork, input: BuildInput, story: Story): Promise<BuildResult> {
+  let over = false
+  async function begin({ attempt }: { readonly attempt: number }): Promise<void> {
+    if (over) return
+    story.become('building')
+    if (attempt === 1) story.did(`✅ began after ${secondsSinceStart()} s in the queue`)
+    story.goesOn(`building since ${timeNow()}${attempt > 1 ? `, try ${attempt}` : ''}`)
+    await markBuilding(run)
+  }
+  setHandler(buildStartedSignal, (started) => CancellationScope.nonCancellable(() => begin(started)), {
+    description: 'A runner has begun the build.',
+    unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON,
+  })
+  story.goesOn(`waits for a free build slot since ${timeNow()}`)
+  try {
+    const options = {
+      summary: `build ${work.site_name}, deploy ${work.seq}`,
+      // projects take turns in the queue, whatever their plan and however many builds they have in it
+      priority: { fairnessKey: input.project_id },
+    }
+    return await buildSource.executeWithOptions(options, [input])
+  } finally {
+    over = true
+  }
 }
 
-/** Current details are shown while a worker answers; the memo stays for good. */
-function finish(outcome: DeployOutcome, steps: readonly string[]): DeployOutcome {
-  show(outcome, steps)
-  upsertMemo({ outcome: steps.at(-1) ?? outcome })
-  return outcome
+async function publish(run: DeployRunInput, work: ClaimedWork, story: Story): Promise<DeployReport> {
+  if (!work.activate) {
+    await recommend(run, story)
+    return story.end('ready', '✅ ready, not published')
+  }
+  const outcome = await publishDeploy(run)
+  if (outcome === 'superseded') return story.end('superseded', '➖ not published: a later deploy is live')
+  if (!outcome) return story.end('stale', lost)
+  story.become('active')
+  story.did('✅ published')
+  await purgeOld(work, story)
+  await recommend(run, story)
+  return story.end('active', '✅ live')
 }
+
+async function purgeOld({ site_id }: ClaimedWork, story: Story): Promise<void> {
+  try {
+    const purged = await applyRetention({ site_id })
+    if (purged > 0) story.did(`✅ ${counted(purged, 'old deploy')} purged`)
+  } catch (error) {
+    story.did(`⚠️ old deploys were not purged: ${causeOf(error)}`)
+  }
+}
+
+async function recommend({ deploy_id }: DeployRunInput, story: Story): Promise<void> {
+  try {
+    const count = await checkSite({ deploy_id })
+    if (count > 0) story.did(`💡 ${counted(count, 'recommendation')}`)
+  } catch (error) {
+    story.did(`⚠️ the files were not looked through: ${causeOf(error)}`)
+  }
+}
+
+function platformFault(error: unknown): string {
+  if (isCancellation(error)) return 'the operator cancelled the build; deploy again'
+  if (!(error instanceof ActivityFailure)) throw error
+  return `the build machine failed (${causeOf(error)}); deploy again, and tell the operator if it repeats`
+}
+
+function causeOf(error: unknown): string {
+  const cause = error instanceof ActivityFailure ? (error.cause ?? error) : error
+  return (cause instanceof Error ? cause.message : String(cause)).split('\n', 1)[0] ?? ''
+}
+
+const builtText = ({ build_mode, build_seconds, ...result }: BuildResult) => {
+  const files = result.outcome === 'built' ? `, ${counted(result.file_count, 'file')}` : ''
+  return build_mode === 'build' ? `✅ built in ${build_seconds} s${files}` : `✅ unpacked without a build${files}`
+}
+
+const secondsSinceStart = () => Math.round((Date.now() - workflowInfo().startTime.getTime()) / 1000)
+
+const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+const whereTheLogIs = ({ deploy_id }: DeployRunInput) =>
+  `The log of the build: \`GET /api/v1/deploys/${deploy_id}/logs\`; faults of the platform: the activity \`buildSource\` below`

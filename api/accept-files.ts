@@ -1,0 +1,53 @@
+import type { z } from 'zod'
+import type { ManifestEntry } from '../core/manifest.ts'
+import { type DeployRow, setRecommendations } from '../infra/db/deploys.ts'
+import type { SiteRow } from '../infra/db/sites.ts'
+import type { CheckResult } from '../infra/site-checks/find-recommendations.ts'
+import { acceptDeploy, type StoredFiles } from './accept-deploy.ts'
+import type { Context } from './context.ts'
+import { type Deploy, deployView } from './resources/deploy.ts'
+
+/** How long a response waits for advice; the workflow of the deploy looks through what is left. */
+const budgetMs = 150
+
+/**
+ * Accepts a deploy of stored files. When the site wants checks, the files are looked through meanwhile and the answer says what was found.
+ * @throws AppError as {@link acceptDeploy} does, never because of what the files contain
+ */
+export async function acceptFiles(ctx: Context, site: SiteRow, deploy: StoredFiles): Promise<z.input<typeof Deploy>> {
+  if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy))
+  const refusal = new AbortController()
+  let result: CheckResult | undefined
+  const looking = lookThrough(ctx, deploy.files, refusal.signal).then((ended) => {
+    result = ended
+    return ended
+  })
+  try {
+    const advice = () => (result?.complete ? result.recommendations : undefined)
+    const row = await acceptDeploy(ctx, site, { ...deploy, advice })
+    const { recommendations, complete } = await looking
+    if (complete && row.recommendations === null) await keep(ctx, row, recommendations)
+    return { ...(await deployView(ctx, { ...row, recommendations: null })), recommendations }
+  } catch (error) {
+    refusal.abort()
+    throw error
+  }
+}
+
+async function lookThrough(ctx: Context, files: readonly ManifestEntry[], signal: AbortSignal): Promise<CheckResult> {
+  try {
+    return await ctx.siteChecks.findRecommendations(files, { budgetMs, signal })
+  } catch (error) {
+    ctx.log.error({ err: error }, 'site checks failed')
+    return { recommendations: [], complete: false }
+  }
+}
+
+/** The deploy was accepted before all was found. */
+async function keep(ctx: Context, { id }: DeployRow, recommendations: CheckResult['recommendations']): Promise<void> {
+  try {
+    await setRecommendations(ctx.db, id, recommendations)
+  } catch (error) {
+    ctx.log.error({ err: error, deploy_id: id }, 'recommendations were not stored')
+  }
+}

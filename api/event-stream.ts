@@ -1,0 +1,82 @@
+import { once } from 'node:events'
+import { PassThrough, type Readable, type Writable } from 'node:stream'
+import type { Context as Koa } from 'koa'
+import { z } from 'zod'
+import { unprocessable } from '../core/errors.ts'
+import type { Operation, ServerSentEvent } from './operation.ts'
+
+/** Sent when nothing happens, so that no proxy takes the connection for dead. */
+const keepAliveMs = 15_000
+const keepAlive = ': keep-alive\n\n'
+
+/** What REST takes for an operation with events besides its input, for the documents. */
+export const followParameters = {
+  query: {
+    follow: z
+      .boolean()
+      .default(false)
+      .describe('true answers server-sent events until it ends, as does `Accept: text/event-stream`.'),
+  },
+  header: { 'Last-Event-ID': z.string().optional().describe('When following: the id of the last event received.') },
+}
+
+/** The operation as the request wants it: with an answer, or with a stream of events in its place. */
+export function asAnswered(op: Operation, koa: Koa): Operation {
+  const { events } = op
+  if (!events || !wantsEvents(koa)) return op
+  return {
+    ...op,
+    handler: async (ctx, input, target) => {
+      const left = new AbortController()
+      koa.res.once('close', () => left.abort())
+      if (!koa.writable) left.abort()
+      const signal = AbortSignal.any([left.signal, ctx.draining])
+      const following = { signal, lastEventId: koa.get('last-event-id') || undefined }
+      const happening = events(ctx, input, target, following)[Symbol.asyncIterator]()
+      // what refuses to follow is an answer like any other
+      const first = await happening.next()
+      koa.type = 'text/event-stream'
+      koa.set('x-accel-buffering', 'no')
+      return eventStream(first, happening, signal)
+    },
+  }
+}
+
+/** @throws AppError `unprocessable` */
+function wantsEvents(koa: Koa): boolean {
+  if (koa.method !== 'GET') return false
+  const follow = new URLSearchParams(koa.querystring).getAll('follow')
+  if (follow.length > 1) throw unprocessable('follow: give it once')
+  if (follow.length === 0) return koa.get('accept').includes('text/event-stream')
+  if (follow[0] !== 'true' && follow[0] !== 'false') throw unprocessable('follow: must be true or false')
+  return follow[0] === 'true'
+}
+
+type Happening = AsyncIterator<ServerSentEvent>
+
+function eventStream(first: IteratorResult<ServerSentEvent>, happening: Happening, signal: AbortSignal): Readable {
+  const stream = new PassThrough()
+  const timer = setInterval(() => stream.write(keepAlive), keepAliveMs)
+  stream.once('close', () => clearInterval(timer))
+  void send(first, happening, stream, signal)
+  return stream
+}
+
+/** At the pace of the client. */
+async function send(first: IteratorResult<ServerSentEvent>, happening: Happening, stream: Writable, signal: AbortSignal) {
+  try {
+    for (let next = first; !next.done && !signal.aborted; next = await happening.next()) {
+      if (!stream.write(frame(next.value))) await once(stream, 'drain', { signal })
+    }
+    stream.end()
+  } catch (error) {
+    // whoever is still there sees a broken connection, and resumes
+    if (signal.aborted) stream.end()
+    else stream.destroy(error as Error)
+  } finally {
+    await happening.return?.()
+  }
+}
+
+const frame = ({ event, id, data }: ServerSentEvent) =>
+  `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`

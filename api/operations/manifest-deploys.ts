@@ -1,0 +1,152 @@
+import { z } from 'zod'
+import { maxBlobBytes, maxManifestBodyBytes, maxManifestEntries } from '../../core/limits.ts'
+import { sha256Pattern } from '../../core/manifest.ts'
+import { readManifest, storeManifest } from '../../infra/cas/manifests.ts'
+import { findBlobSizes } from '../../infra/db/blobs.ts'
+import { findDeploy } from '../../infra/db/deploys.ts'
+import { inTrash } from '../accept-deploy.ts'
+import { acceptFiles } from '../accept-files.ts'
+import { checkDeployGates, checkPreviews } from '../gates.ts'
+import { operation } from '../operation.ts'
+import { Deploy } from '../resources/deploy.ts'
+import { activate, filePath, sha256, site_id } from '../resources/fields.ts'
+import { siteOfCaller } from '../resources/site.ts'
+import { receiveBlob, renewBlobs, requireHash } from '../store-blob.ts'
+import { missingBlobs, readEntries, readHash, requireStaticSite } from '../store-files.ts'
+
+const tag = 'Deploys'
+
+/** A malformed hash is a 400 and not a 422, so the pattern is for the documents. */
+const blobHash = z.string().meta({ pattern: sha256Pattern.source }).describe('The sha256 of the bytes, in lower-case hex.')
+
+const files = z
+  .array(
+    z.object({
+      path: filePath,
+      sha256: blobHash,
+      size: z.int().optional().describe('Accepted and ignored: the size is that of the blob.'),
+    }),
+  )
+  .meta({ minItems: 1, maxItems: maxManifestEntries })
+  .describe('The full set of files, at most 2000.')
+
+const MissingBlobs = z
+  .object({
+    error: z.string().describe('What is wrong and what to do.'),
+    missing: z.array(sha256).describe('Hashes to send with put_blob, each once, in the order of the files.'),
+  })
+  .meta({ id: 'MissingBlobs' })
+
+/** The files of the example of deploy_files, so that both run one after the other. */
+const example = {
+  files: [
+    { path: 'index.html', sha256: 'd021424867825a61f5e962783e6506f13196c37126a7a33d00520b3e275884f6', size: 71 },
+    { path: 'dot.gif', sha256: 'bb229a48bee31f5d54ca12dc9bd960c63a671f0d4be86a054c1d324a44499d96', size: 37 },
+  ],
+}
+
+const hashesOf = (list: readonly { readonly sha256: string }[]) => list.map((file) => file.sha256)
+
+export const check_deploy = operation({
+  id: 'check_deploy',
+  title: 'Check a manifest',
+  summary:
+    'First of three steps to publish a manifest: tells which blobs the project lacks. Send those with put_blob, then the same files to deploy_manifest. What is named here is kept for another day.',
+  tag,
+  rest: 'POST /api/v1/sites/{site_id}/deploys/check',
+  scope: 'editor',
+  input: z.object({ site_id, files, activate }),
+  example,
+  maxBodyBytes: maxManifestBodyBytes,
+  load: siteOfCaller,
+  output: z.object({ missing: z.array(sha256) }).meta({ id: 'DeployCheck' }),
+  errors: [400, 402, 409],
+  handler: async (ctx, input, site) => {
+    if (site.deletion_scheduled_at) throw inTrash()
+    const hashes = [...new Set(hashesOf(readEntries(input.files, readHash).files))]
+    checkPreviews(ctx.caller.plan, input.activate)
+    const held = await renewBlobs(ctx, hashes)
+    return { missing: hashes.filter((hash) => !held.has(hash)) }
+  },
+})
+
+export const put_blob = operation({
+  id: 'put_blob',
+  title: 'Send a blob',
+  summary:
+    'Second of three steps to publish a manifest: takes the bytes of one file, which must have the sha256 in the path, and keeps them for the project for a day. Repeating it is safe.',
+  tag,
+  rest: 'PUT /api/v1/blobs/{sha256}',
+  scope: 'editor',
+  input: z.object({ sha256: blobHash }),
+  raw: {
+    name: 'blob',
+    description: 'The bytes, from 1 to 50 MB.',
+    mediaTypes: ['application/octet-stream'],
+    maxBytes: maxBlobBytes,
+  },
+  load: async (_ctx, input) => requireHash(input.sha256),
+  whenSuspended: 'refuse',
+  output: z
+    .object({
+      sha256,
+      size: z.int().describe('Bytes.'),
+      existed: z.boolean().describe('Whether the project had the blob before.'),
+    })
+    .meta({ id: 'Blob' }),
+  errors: [400, 402, 409, 413],
+  handler: async (ctx, input) => ({ sha256: input.sha256, ...(await receiveBlob(ctx, input.sha256, input.upload)) }),
+})
+
+export const deploy_manifest = operation({
+  id: 'deploy_manifest',
+  title: 'Deploy a manifest',
+  summary:
+    'Last of three steps to publish a manifest: publishes a full set of files whose blobs the project has. Needs index.html at the root and no package.json. When blobs are missing, the answer names them.',
+  tag,
+  rest: 'POST /api/v1/sites/{site_id}/deploys/manifest',
+  scope: 'editor',
+  input: z.object({ site_id, files, activate }),
+  example,
+  maxBodyBytes: maxManifestBodyBytes,
+  load: siteOfCaller,
+  output: Deploy,
+  errors: [400, 402, 409, 429],
+  errorBodies: { 400: MissingBlobs },
+  handler: async (ctx, input, site) => {
+    if (site.deletion_scheduled_at) throw inTrash()
+    const { files: references, skipped_paths } = readEntries(input.files, readHash)
+    requireStaticSite(references)
+    const { project_id: id, plan, suspended } = ctx.caller
+    const sizes = await findBlobSizes(ctx.db, id, [...new Set(hashesOf(references))])
+    const missing = references.filter((file) => !sizes.has(file.sha256))
+    if (missing.length > 0) throw missingBlobs(hashesOf(missing))
+    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
+    const entries = references.map((file) => ({ ...file, size: sizes.get(file.sha256) ?? 0 }))
+    const manifest_sha256 = await storeManifest(ctx.cas, entries)
+    const total_bytes = entries.reduce((sum, entry) => sum + entry.size, 0)
+    const copy = { manifest_sha256, file_count: entries.length, total_bytes, skipped_paths }
+    const stored = { source_kind: 'manifest', activate: input.activate, copy, files: entries, references } as const
+    return await acceptFiles(ctx, site, stored)
+  },
+})
+
+export const get_manifest = operation({
+  id: 'get_manifest',
+  title: 'Get the manifest',
+  summary: 'Paths and hashes of the live deploy, sorted by path; empty when nothing is live or it came from an archive or git.',
+  tag,
+  rest: 'GET /api/v1/sites/{site_id}/manifest',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({ site_id }),
+  load: siteOfCaller,
+  output: z.array(z.object({ path: z.string(), sha256 }).meta({ id: 'ManifestEntry' })),
+  handler: async (ctx, _input, site) => {
+    const live = site.active_deploy_id ? await findDeploy(ctx.db, ctx.caller.project_id, site.active_deploy_id) : undefined
+    const sentAsFiles = live?.source_kind === 'files' || live?.source_kind === 'manifest'
+    if (!sentAsFiles || !live.manifest_sha256) return []
+    const { files: published } = await readManifest(ctx.cas, live.manifest_sha256)
+    return published.map((file) => ({ path: file.path, sha256: file.sha256 }))
+  },
+})

@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process'
+import { chmod, copyFile, cp, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import { openDiskBuildLogs } from '../infra/build-logs/disk.ts'
+import { openDiskCas } from '../infra/cas/disk.ts'
+import { loadConfig } from '../infra/config.ts'
+import { readNpmSettings } from '../infra/local/build-tools.ts'
+import { findTool } from '../infra/local/tools.ts'
+import { createLogger } from '../infra/log.ts'
+import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
+import { runBuild } from '../runner/build.ts'
+import { openPackageCaches } from '../runner/package-cache.ts'
+import { openSandbox } from '../runner/sandbox.ts'
+import { createSlots } from '../runner/slots.ts'
+
+// A build on the farm, with an empty and with a warm package cache, against the bare commands with an empty npm cache on the same
+// Node: from the archive in the storage to the manifest there, against `npm ci && npm run build` in a folder. In turns, so that
+// what else the machine does hits all three.
+//   node bench/build.ts [--project test/fixtures/generators/vite] [--rounds 5]
+
+const run = promisify(execFile)
+const { values } = parseArgs({
+  options: {
+    project: { type: 'string', default: join(import.meta.dirname, '..', 'test', 'fixtures', 'generators', 'vite') },
+    rounds: { type: 'string', default: '5' },
+  },
+})
+const { project } = values
+const report = (line: string) => process.stdout.write(`${line}\n`)
+const log = createLogger('bench', 'silent')
+
+await using stack = new AsyncDisposableStack()
+const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
+stack.defer(() => rm(dir, { recursive: true, force: true }))
+// the users of builds have to pass through
+await chmod(dir, 0o711)
+const machine = loadConfig()
+const { hosts, caFile } = await readNpmSettings(machine, dir)
+const bwrap = join(dir, 'bwrap')
+await copyFile(await findTool('bwrap', { cacheDir: machine.cacheDir, report }), bwrap)
+const config = loadConfig({
+  ...process.env,
+  PLINTH_DATA_DIR: dir,
+  PLINTH_BUILD_BWRAP: bwrap,
+  PLINTH_BUILD_EGRESS_HOSTS: hosts.join(),
+  ...(caFile && { PLINTH_BUILD_CA_FILE: caFile }),
+})
+const toolchain = openToolchain(toolchainOptions(config))
+const node = await toolchain.get('node-20', { report })
+const cas = await openDiskCas(join(dir, 'cas'))
+const buildLogs = openDiskBuildLogs(join(dir, 'logs'))
+const sandbox = stack.use(await openSandbox({ config, log }))
+const slots = createSlots(1, config.build.dir, process.getuid?.() === 0)
+const caches = await openPackageCaches(config.build.dir)
+if (!sandbox.status.builds) throw new Error(`builds are refused: ${sandbox.status.problems.join('; ')}`)
+
+await run('tar', ['-czf', join(dir, 'source.tgz'), '-C', project, '.'])
+const source = await cas.put(await readFile(join(dir, 'source.tgz')))
+
+const times = { bare: [] as number[], cold: [] as number[], warm: [] as number[] }
+for (let round = 0; round < Number(values.rounds); round++) {
+  times.bare.push(await timed(buildBare))
+  times.cold.push(await timed(() => buildOnFarm(`p${round}`)))
+  times.warm.push(await timed(() => buildOnFarm(`p${round}`)))
+}
+for (const [name, all] of Object.entries(times)) report(`${name}: ${all.map((ms) => (ms / 1000).toFixed(2)).join(' ')} s`)
+report(`cold / bare ${(best(times.cold) / best(times.bare)).toFixed(2)}, at most 1.10 (best of each)`)
+report(`warm / bare ${(best(times.warm) / best(times.bare)).toFixed(2)}, at most 0.70 (best of each)`)
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const began = performance.now()
+  await work()
+  return performance.now() - began
+}
+
+function best(all: readonly number[]): number {
+  return Math.min(...all)
+}
+
+async function buildBare(): Promise<void> {
+  const folder = await mkdtemp(join(dir, 'bare-'))
+  try {
+    await cp(project, join(folder, 'source'), { recursive: true })
+    const env = {
+      PATH: `${node}/bin:/usr/bin:/bin`,
+      HOME: folder,
+      CI: 'true',
+      npm_config_audit: 'false',
+      npm_config_fund: 'false',
+      ...(caFile && { NODE_EXTRA_CA_CERTS: caFile, npm_config_cafile: caFile }),
+    }
+    // as builds on the farm yield to what else the machine does
+    for (const args of [['ci'], ['run', 'build']])
+      await run('nice', ['-n', '10', 'npm', ...args], { cwd: join(folder, 'source'), env })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+async function buildOnFarm(projectId: string): Promise<void> {
+  const input = { deploy_id: 'bench', site_id: 'bench', plan_title: 'Bench', storage_bytes: null, root_dir: null }
+  const result = await runBuild(
+    { cas, buildLogs, config, log, sandbox, slots, toolchain, caches },
+    { ...input, project_id: projectId, source_sha256: source.sha256 },
+    { signal: new AbortController().signal, onPhase: () => undefined },
+  )
+  if (result.outcome === 'failed') throw new Error(result.error)
+}

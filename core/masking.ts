@@ -1,0 +1,67 @@
+const masked = '[masked]'
+/** Shorter values would mask half of the text. */
+const minValueLength = 4
+
+/**
+ * What a secret looks like, and what stands in its place. Linear in the text: each pattern begins with fixed letters, and what may
+ * follow them without a bound ends the pattern or cannot begin it again.
+ */
+const patterns: readonly (readonly [RegExp, string])[] = [
+  [/-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g, masked],
+  // user:password@ of an address
+  [/:\/\/[^\s/?#@:"'`<>]{0,256}:[^\s/?#"'`<>]{1,512}@/g, `://${masked}@`],
+  [/(authorization["']?\s{0,3}[:=]\s{0,3}["'`]?(?:bearer|basic|token)\s{1,3})[^\s"'`$<{[]{4,}/gi, `$1${masked}`],
+  // without the header's name also in prose, where no word holds a digit
+  [/\b(bearer|basic)(\s{1,3})(?=[A-Za-z0-9._~+/-]{0,256}[\d=])[A-Za-z0-9._~+/-]{12,}={0,2}/gi, `$1$2${masked}`],
+  [/(?<![A-Za-z0-9])(_authToken|_auth|_password)(["']?\s{0,3}[=:]\s{0,3}["']?)(?![$[])[^\s"']{4,}/g, `$1$2${masked}`],
+  [/(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/g, masked],
+  [/(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/=_-]{16,}/g, masked],
+  [/(?<![A-Za-z0-9])svc_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{43}/g, masked],
+  [/(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36,}/g, masked],
+  [/(?<![A-Za-z0-9])gh[opsur]_[A-Za-z0-9]{20,}/g, masked],
+  [/(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}/g, masked],
+  [/(?<![A-Za-z0-9])gl(?:pat|ptt|dt|rt|cbt|soat|ft|agent)-[A-Za-z0-9_.-]{20,}/g, masked],
+  [/(?<![A-Za-z0-9])xox[abeprs]-[A-Za-z0-9-]{10,}/g, masked],
+  [/(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])/g, masked],
+  [/(?<![A-Za-z0-9])[sr]k_(?:live|test)_[A-Za-z0-9]{10,}/g, masked],
+  [/(?<![A-Za-z0-9])sk-(?:proj|svcacct|ant)-[A-Za-z0-9_-]{20,}/g, masked],
+]
+
+/** Replaces what looks like a secret, and the given values wherever they stand, by `[masked]`. */
+export function maskSecrets(text: string, values: readonly string[] = []): string {
+  let shown = text
+  for (const value of values) if (value.length >= minValueLength) shown = shown.replaceAll(value, masked)
+  for (const [pattern, replacement] of patterns) shown = shown.replace(pattern, replacement)
+  return shown
+}
+
+export interface LineMasker {
+  /** The line as it may be shown; undefined for one inside a private key, whose first line has told of it. */
+  line(text: string): string | undefined
+  /** The beginning of a line that has not ended yet. */
+  start(text: string): string
+}
+
+const keyBegins = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY/
+const keyEnds = /-----END [A-Z ]{0,40}PRIVATE KEY/
+/** Base64, a header, or nothing; a log may have put something in front. */
+const keyBody = /^[^A-Za-z0-9]{0,8}(?:[A-Za-z0-9+/=]*|[A-Za-z-]{1,32}: .*)\s*$/
+/** A key of 16,384 bits has 200 lines. */
+const maxKeyLines = 250
+
+/** `maskSecrets` for text that comes line by line: private keys have many. */
+export function createLineMasker(values: readonly string[] = []): LineMasker {
+  let keyLines = 0
+  return {
+    line(text) {
+      if (keyLines > 0) {
+        const last = keyEnds.test(text)
+        keyLines = last || !keyBody.test(text) ? 0 : keyLines - 1
+        if (last || keyLines > 0) return undefined
+      }
+      if (keyBegins.test(text) && !keyEnds.test(text)) keyLines = maxKeyLines
+      return maskSecrets(text, values)
+    },
+    start: (text) => (keyLines > 0 ? '' : maskSecrets(text, values)),
+  }
+}

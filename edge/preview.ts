@@ -1,0 +1,111 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
+import { encodePath, type RequestTarget } from '../core/serving.ts'
+import { hashPreviewToken } from '../infra/crypto/preview-tokens.ts'
+import type { Content } from './content.ts'
+import { pages } from './pages.ts'
+import { type Exchange, type Overlay, sendPage, sendRedirect } from './respond.ts'
+import type { FoundPreview } from './routes.ts'
+import { serveDeploy } from './serve.ts'
+
+export interface PreviewOptions {
+  /** Links are `<previewUrl>/<token>/`. */
+  readonly previewUrl: string
+  readonly routes: {
+    findPreview(tokenSha256: string): FoundPreview | undefined
+    readonly connected: boolean
+  }
+  readonly content: Content
+}
+
+export interface Previews {
+  /** What every answer of a preview host has; undefined for other hosts. */
+  overlayOf(host: string): Overlay | undefined
+  /** Answers a request to a preview host. */
+  answer(exchange: Exchange, host: string, target: RequestTarget): Promise<void>
+}
+
+/** 32 bytes in base32. */
+const tokenPattern = /^[a-z2-7]{52}$/
+/** The notification of a link that was issued a moment ago may still be on its way. */
+const graceMs = 100
+/** Guesses may not hold more requests than this; those beyond are answered at once. */
+const maxWaiting = 1000
+
+/**
+ * Shows deploys to whoever has the link (addendum E9): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is
+ * the root and shares nothing with another preview; to every other client below `/<token>/` of the preview host.
+ */
+export function createPreviews({ previewUrl, routes, content }: PreviewOptions): Previews {
+  const origin = new URL(previewUrl)
+  const underHost = `.${origin.hostname}`
+  let waiting = 0
+
+  /** What is unknown is looked up a second time after a moment. */
+  async function find(token: string): Promise<FoundPreview | undefined> {
+    const hash = hashPreviewToken(token)
+    const known = routes.findPreview(hash)
+    if (known || waiting >= maxWaiting) return known
+    waiting += 1
+    try {
+      await setTimeout(graceMs)
+    } finally {
+      waiting -= 1
+    }
+    return routes.findPreview(hash)
+  }
+
+  return {
+    overlayOf(host) {
+      if (!host.endsWith(origin.hostname)) return undefined
+      if (host === origin.hostname) return sharedOrigin
+      return host.endsWith(underHost) ? ownOrigin : undefined
+    },
+
+    async answer(exchange, host, { path: whole, query }) {
+      const { headers } = exchange.req
+      const { token, path, prefix } =
+        host === origin.hostname ? splitPath(whole) : { token: host.slice(0, -underHost.length), path: whole, prefix: '' }
+      if (!tokenPattern.test(token)) return sendPage(exchange, pages.unknownPreview)
+      const found = await find(token)
+      if (!found) return sendPage(exchange, routes.connected ? pages.unknownPreview : pages.tryAgain)
+      const { route, preview } = found
+      if (route.trashed) return sendPage(exchange, pages.unknownPreview)
+      if (route.suspended) return sendPage(exchange, pages.unavailable)
+      if (isServiceWorker(headers)) return sendPage(exchange, pages.noServiceWorker)
+      if (prefix !== '' && isNavigation(headers)) {
+        const { protocol, port } = origin
+        const at = `${protocol}//${token}${underHost}${port === '' ? '' : `:${port}`}`
+        return sendRedirect(exchange, 307, at + encodePath(path || '/') + query)
+      }
+      if (path === '') return sendRedirect(exchange, 301, `${prefix}/${query}`)
+      await serveDeploy(exchange, content, { manifest_sha256: preview.manifest_sha256, path, query, prefix })
+    },
+  }
+}
+
+function overlay(...more: string[]): Overlay {
+  const headers = ['X-Robots-Tag', 'noindex', 'Referrer-Policy', 'same-origin', ...more]
+  return { headers, cacheControl: () => 'private, no-store' }
+}
+
+const ownOrigin = overlay()
+/** All previews share it, so nothing that comes from it may run. */
+const sharedOrigin = overlay('Content-Security-Policy', 'sandbox')
+
+/** `/<token>/<path>`; the path is empty when nothing follows the token. */
+function splitPath(whole: string): { token: string; path: string; prefix: string } {
+  const slash = whole.indexOf('/', 1)
+  const end = slash === -1 ? whole.length : slash
+  return { token: whole.slice(1, end), path: whole.slice(end), prefix: whole.slice(0, end) }
+}
+
+/** Whether a browser wants to show the answer as a page; without its `Sec-Fetch` headers over plain http, by what else it sends. */
+function isNavigation(headers: IncomingHttpHeaders): boolean {
+  if (headers['sec-fetch-dest'] !== undefined) return headers['sec-fetch-dest'] === 'document'
+  if (headers['sec-fetch-mode'] !== undefined || headers['sec-fetch-site'] !== undefined) return false
+  return headers['upgrade-insecure-requests'] === '1'
+}
+
+/** A worker would go on answering in place of us when the link has ended. */
+const isServiceWorker = (headers: IncomingHttpHeaders) => headers['service-worker'] === 'script'

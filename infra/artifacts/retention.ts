@@ -1,0 +1,60 @@
+import type { Plans } from '../../core/plans.ts'
+import { listExcessDeploys } from '../db/artifacts.ts'
+import { type DeployRow, lockSiteOfDeploy } from '../db/deploys.ts'
+import { endPreview, listExpiredPreviews } from '../db/previews.ts'
+import { findPlanOfSite } from '../db/projects.ts'
+import { bumpRoutes } from '../db/routes.ts'
+import { type ArtifactDeps, purgeDeploy } from './purge.ts'
+
+export interface RetentionDeps extends ArtifactDeps {
+  readonly plans: Plans
+}
+
+/** How long a preview link lives, and keeps the files of its deploy. */
+const linkPeriodMs = 30 * 86_400_000
+const expiryOf = (deps: RetentionDeps) => new Date(deps.clock().getTime() - linkPeriodMs)
+
+/**
+ * Purges the inactive deploys of a site beyond those that its plan keeps for a rollback, and ends preview links that are too old.
+ * A deploy with a younger link is neither counted nor purged. Answers how many were purged; may be repeated.
+ * @throws AppError `unavailable` when the storage does not answer: the rest stays for the next time
+ */
+export async function applyRetention(deps: RetentionDeps, siteId: string): Promise<number> {
+  const { db, plans, log } = deps
+  const issuedAfter = expiryOf(deps)
+  const plan = await findPlanOfSite(db, siteId)
+  const skip = plan && plans[plan].inactive_deploys
+  const listExcess = async (tx: typeof db): Promise<DeployRow[]> =>
+    typeof skip === 'number' ? await listExcessDeploys(tx, siteId, { skip, issuedAfter }) : []
+
+  let purged = 0
+  for (const deploy of await listExcess(db)) {
+    const isExcess = async (tx: typeof db) => (await listExcess(tx)).some(({ id }) => id === deploy.id)
+    if (await purgeDeploy(deps, deploy, isExcess)) purged += 1
+  }
+  for (const { deploy_id } of await listExpiredPreviews(db, issuedAfter, siteId)) {
+    await db.transaction().execute(async (tx) => {
+      await lockSiteOfDeploy(tx, deploy_id)
+      if (await endPreview(tx, deploy_id, issuedAfter)) await bumpRoutes(tx, { site_id: siteId })
+    })
+    log.info({ deploy_id, site_id: siteId }, 'preview link expired')
+  }
+  return purged
+}
+
+/**
+ * Does what time alone asks for: {@link applyRetention} for every site with a preview link that is too old. A site that fails is logged
+ * and left for the next time. Answers how many deploys were purged.
+ */
+export async function applyRetentionEverywhere(deps: RetentionDeps): Promise<number> {
+  const expired = await listExpiredPreviews(deps.db, expiryOf(deps))
+  let purged = 0
+  for (const site_id of new Set(expired.map((preview) => preview.site_id))) {
+    try {
+      purged += await applyRetention(deps, site_id)
+    } catch (error) {
+      deps.log.warn({ err: error, site_id }, 'retention failed')
+    }
+  }
+  return purged
+}

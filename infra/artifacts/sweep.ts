@@ -1,0 +1,111 @@
+import { conflict } from '../../core/errors.ts'
+import type { Cas } from '../cas/cas.ts'
+import type { Db } from '../db/database.ts'
+import { deleteUnusedBlobs, findUnneeded, lockSweep } from '../db/sweep.ts'
+
+export interface SweepDeps {
+  readonly db: Db
+  readonly cas: Cas
+}
+
+export interface SweepOptions {
+  /** What was stored or touched later is left alone. */
+  readonly before: Date
+  /** Called now and then, with a line about the progress; an exception ends the sweep. */
+  readonly progress: (line: string) => void
+}
+
+export interface ObjectSweep {
+  readonly looked_at: number
+  readonly removed: number
+  /** Bytes of the removed objects, without their twins. */
+  readonly bytes: number
+  /** What broken-off writes had left. */
+  readonly leftovers: number
+}
+
+const rowsAtOnce = 1000
+const lookedAtOnce = 1000
+/** Uploads and deploys wait while a batch is removed, so it is small: some milliseconds. */
+const objectsAtOnce = 50
+/** An installation this small may lose any share: one deleted site is a large part of it. */
+const smallStorage = 1000
+
+/** Deletes the rows of blobs that no deploy contains and nobody touched since `before`: the objects lose their protection. Answers how many. */
+export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions): Promise<number> {
+  let dropped = 0
+  for (;;) {
+    const rows = await deleteUnusedBlobs(db, before, rowsAtOnce)
+    dropped += rows
+    progress(`dropped ${dropped} rows`)
+    if (rows < rowsAtOnce) return dropped
+  }
+}
+
+/**
+ * Removes objects that no row needs and that were not stored again since `before`. Everything is looked at before anything is removed,
+ * and a failure to look ends it: nothing is taken for unneeded because something did not answer.
+ * @param maxShare of all objects that may be removed
+ * @throws AppError `conflict` when it would be more
+ */
+export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
+  const { before, progress, maxShare } = options
+  const { looked_at, unneeded } = await findObjects()
+  if (looked_at > smallStorage && unneeded.size > maxShare * looked_at) throw tooMany(unneeded.size, looked_at, maxShare)
+
+  const queue = [...unneeded.keys()]
+  let [removed, bytes] = [0, 0]
+  while (queue.length > 0) {
+    for (const sha256 of await removeBatch(queue.splice(0, objectsAtOnce))) {
+      removed += 1
+      bytes += unneeded.get(sha256) ?? 0
+    }
+    progress(`removed ${removed} of ${unneeded.size} objects`)
+  }
+  return { looked_at, removed, bytes, leftovers: await cas.removeLeftovers(before) }
+
+  async function findObjects() {
+    const unneeded = new Map<string, number>()
+    let looked_at = 0
+    for await (const hashes of inBatches(cas.list())) {
+      looked_at += hashes.length
+      for (const sha256 of await findUnneeded(db, hashes)) {
+        const facts = await cas.stat(sha256)
+        if (!facts || facts.storedAt < before) unneeded.set(sha256, facts?.size ?? 0)
+      }
+      progress(`looked at ${looked_at} objects`)
+    }
+    return { looked_at, unneeded }
+  }
+
+  /** Nobody can make a row for an object meanwhile, and the rows that were made since the first look count. */
+  async function removeBatch(hashes: readonly string[]): Promise<string[]> {
+    return await db.transaction().execute(async (tx) => {
+      await lockSweep(tx)
+      const gone: string[] = []
+      for (const sha256 of await findUnneeded(tx, hashes)) if (await cas.remove(sha256, before)) gone.push(sha256)
+      return gone
+    })
+  }
+}
+
+/** The same hashes, at least so many at a time that a query for them is worth its way. */
+async function* inBatches(lists: AsyncIterable<readonly string[]>): AsyncGenerator<string[]> {
+  let batch: string[] = []
+  for await (const hashes of lists) {
+    batch.push(...hashes)
+    if (batch.length < lookedAtOnce) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+function tooMany(unneeded: number, all: number, maxShare: number) {
+  const share = Math.ceil((unneeded / all) * 100)
+  return conflict(
+    `${unneeded} of ${all} objects (${share} %) belong to nothing, more than the ${Math.round(maxShare * 100)} % that are removed unasked. ` +
+      'Is this the right database for this storage? If so, start the workflow sweepStorage by hand on the queue control ' +
+      `with the input {"max_share": ${share / 100}}`,
+  )
+}

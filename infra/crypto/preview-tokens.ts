@@ -1,0 +1,35 @@
+import { createHash, createHmac, hkdfSync } from 'node:crypto'
+
+/** The token of a deploy's preview link: 52 characters of lower-case base32. Each generation is another one. */
+export type PreviewTokens = (deployId: string, generation: number) => string
+
+/**
+ * Tokens are derived and not kept: whoever reads the database cannot open a preview, and a repeated call answers the same link.
+ * Another secret key makes other tokens.
+ */
+export function createPreviewTokens(secretKey: Uint8Array): PreviewTokens {
+  const key = new Uint8Array(hkdfSync('sha256', secretKey, '', 'plinth preview links', 32))
+  return (deployId, generation) => base32(createHmac('sha256', key).update(`${deployId}:${generation}`).digest())
+}
+
+/** What is kept of a token, and looked for when a visitor shows one: 64 hex characters. */
+export const hashPreviewToken = (token: string) => createHash('sha256').update(token).digest('hex')
+
+const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
+
+/** RFC 4648 without padding, in lower case: a label of a host name. */
+function base32(bytes: Uint8Array): string {
+  let text = ''
+  let bits = 0
+  let held = 0
+  for (const byte of bytes) {
+    held = (held << 8) | byte
+    bits += 8
+    while (bits >= 5) {
+      bits -= 5
+      text += alphabet[held >> bits]
+      held &= (1 << bits) - 1
+    }
+  }
+  return bits === 0 ? text : text + alphabet[held << (5 - bits)]
+}

@@ -1,0 +1,53 @@
+import { sql } from 'kysely'
+import type { Db, Tx } from './database.ts'
+
+/** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
+const sweepLock = sql`5377001::bigint`
+
+/** Every column that names an object of the storage, with the condition under which the object is needed for it. */
+export const objectColumns = {
+  'blobs.sha256': 'true',
+  'deploys.manifest_sha256': 'not deploys.artifacts_purged',
+  'deploys.source_sha256': 'true',
+} as const satisfies Record<string, string>
+
+/**
+ * Keeps the sweeper from removing objects until the transaction ends. Whoever makes the first row for an object takes it, after the
+ * project's lock, and then looks whether the object is still there.
+ */
+export async function holdSweeper(tx: Tx): Promise<void> {
+  await sql`select pg_advisory_xact_lock_shared(${sweepLock})`.execute(tx)
+}
+
+/** Waits for those who hold the sweeper and makes later ones wait until the transaction ends. */
+export async function lockSweep(tx: Tx): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${sweepLock})`.execute(tx)
+}
+
+const needed = sql.raw(
+  Object.entries(objectColumns)
+    .map(([column, condition]) => `exists (select from ${column.split('.')[0]} where ${column} = object.sha256 and ${condition})`)
+    .join(' or '),
+)
+
+/** Those of the hashes that no row of any project needs. */
+export async function findUnneeded(db: Db, hashes: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ sha256: string }>`
+    select object.sha256 from unnest(${hashes}::text[]) as object (sha256) where not (${needed})`.execute(db)
+  return rows.map((row) => row.sha256)
+}
+
+/**
+ * Deletes up to `limit` rows of blobs that no deploy contains and that nobody touched since then. Rows that a deploy is just taking
+ * are passed over.
+ */
+export async function deleteUnusedBlobs(db: Db, before: Date, limit: number): Promise<number> {
+  const { rows } = await sql`
+    with unused as (
+      select project_id, sha256 from blobs where deploys = 0 and touched_at < ${before} limit ${limit} for update skip locked
+    )
+    delete from blobs using unused
+    where blobs.project_id = unused.project_id and blobs.sha256 = unused.sha256
+    returning blobs.sha256`.execute(db)
+  return rows.length
+}

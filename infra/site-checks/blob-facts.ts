@@ -1,0 +1,63 @@
+import { LRUCache } from 'lru-cache'
+import { findSecret } from '../../core/checks/secrets.ts'
+import { isPage, type PageFacts } from '../../core/checks.ts'
+import type { ManifestEntry } from '../../core/manifest.ts'
+import { compressible } from '../../core/media.ts'
+import type { Cas } from '../cas/cas.ts'
+import { mediaTypeOf } from '../media.ts'
+import { readPageFacts } from './page-facts.ts'
+
+/** Of a file, at most this much is looked at. */
+const maxReadBytes = 1024 * 1024
+/** Files of kinds that may be anything are looked at when they are this small. */
+const maxUnknownBytes = 64 * 1024
+const maxCacheBytes = 16 * 1024 * 1024
+
+/** What the bytes of a file tell, wherever it is published. */
+export interface BlobFacts {
+  readonly page?: PageFacts
+  /** The kind of a secret in it. */
+  readonly secret?: string
+}
+
+/** Whether the content of the file is worth a look. */
+export function tellsSomething({ path, size }: ManifestEntry): boolean {
+  const type = mediaTypeOf(path)
+  if (/^(?:image\/(?!svg)|video\/|audio\/|font\/|application\/(?:wasm|vnd\.ms-fontobject|zip|pdf))/.test(type)) return false
+  return compressible(type) || size <= maxUnknownBytes
+}
+
+/** Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only what changed. */
+export function createBlobReader(cas: Cas): (file: ManifestEntry) => Promise<BlobFacts> {
+  const known = new LRUCache<string, BlobFacts>({ maxSize: maxCacheBytes, sizeCalculation: sizeInMemory })
+  return async (file) => {
+    const remembered = known.get(file.sha256)
+    if (remembered && (remembered.page || !isPage(file.path))) return remembered
+    const facts = factsOf(await readStart(cas, file), isPage(file.path))
+    known.set(file.sha256, facts)
+    return facts
+  }
+}
+
+function factsOf(bytes: Buffer, page: boolean): BlobFacts {
+  if (isUtf16(bytes)) return {}
+  // patterns of secrets are ASCII, and one byte per character is searched fastest
+  const text = page ? bytes.toString('utf8') : bytes.toString('latin1')
+  const secret = findSecret(text)
+  return { ...(secret && { secret }), ...(page && { page: readPageFacts(text) }) }
+}
+
+const isUtf16 = ([first, second]: Buffer) => (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)
+
+async function readStart(cas: Cas, { path, sha256 }: ManifestEntry): Promise<Buffer> {
+  const object = await cas.open(sha256)
+  if (!object) throw new Error(`the content of ${path}, ${sha256}, is missing from the storage`)
+  if (object.size <= maxReadBytes) return await object.bytes()
+  return Buffer.concat(await object.stream(0, maxReadBytes - 1).toArray())
+}
+
+/** Bytes, roughly: what a page of many links takes counts most. */
+function sizeInMemory({ page }: BlobFacts): number {
+  if (!page) return 200
+  return page.links.reduce((sum, link) => sum + 40 + link.length, 500)
+}

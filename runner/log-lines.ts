@@ -1,0 +1,82 @@
+import { stripVTControlCharacters } from 'node:util'
+import type { LineMasker } from '../core/masking.ts'
+
+/** Longer lines are handed on in parts. */
+const maxLineLength = 64 * 1024
+// a long line of half a sequence overflows the stack of Node's pattern, and takes other patterns minutes
+const maxPatternLength = 4096
+
+/** Cuts text into lines and hands them on as people may read them: without terminal sequences, control characters and secrets. */
+export function createLogLines(masker: LineMasker, write: (text: string) => void) {
+  /** The line that has not ended, and what of it was handed on already. */
+  let line = ''
+  let shown = ''
+
+  /** What was shown cannot be taken back: a line that has become another one begins anew. */
+  const addition = (text: string) => (text.startsWith(shown) ? text.slice(shown.length) : `\n${text}`)
+  const open = () => addition(masker.start(readable(line)))
+
+  function show(): void {
+    const text = open()
+    write(text)
+    shown = masker.start(readable(line))
+  }
+
+  function end(): void {
+    const text = masker.line(readable(line))
+    if (text !== undefined) write(`${addition(text)}\n`)
+    else if (shown !== '') write('\n')
+    line = ''
+    shown = ''
+  }
+
+  function cutLongLine(): void {
+    const cut = wordEnd(line, maxLineLength)
+    const rest = line.slice(cut)
+    line = line.slice(0, cut)
+    show()
+    line = rest
+    shown = ''
+  }
+
+  return {
+    isOpen: () => line !== '',
+    /** What `show` would hand on. */
+    open,
+    show,
+    /** Whether a line has ended. */
+    push(text: string): boolean {
+      let from = 0
+      for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', from)) {
+        line += text.slice(from, at)
+        while (line.length > maxLineLength) cutLongLine()
+        end()
+        from = at + 1
+      }
+      line += text.slice(from)
+      while (line.length > maxLineLength) cutLongLine()
+      return from > 0
+    },
+  }
+}
+
+/** Where a line may be cut without cutting what may be a secret, unless one is longer than any. */
+function wordEnd(line: string, maxLength: number): number {
+  const last = line.slice(maxLength - maxPatternLength, maxLength).search(/[\s"'`,;<>()[\]{}][^\s"'`,;<>()[\]{}]*$/)
+  if (last >= 0) return maxLength - maxPatternLength + last + 1
+  return isHighSurrogate(line.charCodeAt(maxLength - 1)) ? maxLength - 1 : maxLength
+}
+
+const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit < 0xdc00
+
+/** One line without terminal sequences and control characters. A progress bar rewrites its line; only what it showed last matters. */
+function readable(line: string): string {
+  let end = line.length
+  while (end > 0 && line[end - 1] === '\r') end -= 1
+  const begin = line.lastIndexOf('\r', end - 1) + 1
+  let shown = ''
+  for (let at = begin; at < end; at += maxPatternLength) {
+    shown += stripVTControlCharacters(line.slice(at, Math.min(end, at + maxPatternLength)))
+  }
+  return shown.replace(/[^\P{Cc}\t]/gu, '')
+}

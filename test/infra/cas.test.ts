@@ -1,0 +1,156 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { openDiskCas } from '../../infra/cas/disk.ts'
+import { findMissing } from '../../infra/cas/missing.ts'
+import { putUnnamedFile } from '../../infra/cas/published-files.ts'
+
+let dir: string
+let cas: Cas
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'plinth-cas-'))
+  cas = await openDiskCas(dir)
+})
+afterEach(() => rm(dir, { recursive: true, force: true }))
+
+const hashOf = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest('hex')
+const pathOf = (sha256: string) => join(dir, 'objects', sha256.slice(0, 2), sha256.slice(2))
+const files = async () => (await readdir(dir, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
+async function listed(): Promise<string[]> {
+  const hashes: string[] = []
+  for await (const batch of cas.list()) hashes.push(...batch)
+  return hashes.sort()
+}
+const hourMs = 3_600_000
+const soon = () => new Date(Date.now() + hourMs)
+const longAgo = () => new Date(Date.now() - hourMs)
+const age = (sha256: string, suffix = '') => utimes(pathOf(sha256) + suffix, longAgo(), longAgo())
+
+describe('storing', () => {
+  test('D17: bytes of the hash that was announced are stored, whether they come at once or in parts', async () => {
+    for (const bytes of [Buffer.from('whole'), Readable.from([Buffer.from('pa'), Buffer.from('rts')], { objectMode: false })]) {
+      const expected = Buffer.isBuffer(bytes) ? 'whole' : 'parts'
+      expect(await cas.put(bytes, { sha256: hashOf(expected) })).toEqual({ sha256: hashOf(expected), size: 5 })
+      expect((await (await cas.open(hashOf(expected)))?.bytes())?.toString()).toBe(expected)
+    }
+  })
+
+  test.each([
+    ['of another hash', 'invalid', { sha256: hashOf('other') }, ['bytes']],
+    ['too large', 'too_large', { limitBytes: 4 }, ['by', 'tes']],
+  ])('D17: bytes that are %s are refused and leave nothing', async (_what, kind, options, parts) => {
+    const stream = Readable.from(parts.map((part) => Buffer.from(part)))
+    await expect(cas.put(stream, options)).rejects.toMatchObject({ kind })
+    expect(await files()).toEqual([])
+  })
+
+  test('bytes that break off leave nothing', async () => {
+    const broken = Readable.from(
+      (async function* () {
+        yield Buffer.from('first')
+        throw new Error('cut')
+      })(),
+    )
+    await expect(cas.put(broken)).rejects.toThrow('cut')
+    expect(await files()).toEqual([])
+  })
+
+  test('storing what exists renews its time', async () => {
+    const { sha256 } = await cas.put(Buffer.from('again'))
+    await age(sha256)
+    expect((await cas.stat(sha256))?.storedAt.getTime()).toBeLessThan(Date.now() - hourMs + 1000)
+    await cas.put(Buffer.from('again'))
+    expect((await cas.stat(sha256))?.storedAt.getTime()).toBeGreaterThan(Date.now() - 60_000)
+  })
+
+  test.each<[string, boolean, Buffer]>([
+    ['text', true, Buffer.from('text '.repeat(1000))],
+    ['text whose sniffed part ends within a character', true, Buffer.from(`x${'é'.repeat(3000)}`)],
+    ['short text', false, Buffer.from('text')],
+    ['text with a NUL', false, Buffer.from(`text\0${'text '.repeat(1000)}`)],
+    ['bytes that are not UTF-8', false, Buffer.alloc(5000, 0xff)],
+    ['random bytes', false, randomBytes(5000)],
+  ])('D17: %s without a name has a gzip twin: %s', async (_what, twin, bytes) => {
+    const chunks = Array.from({ length: Math.ceil(bytes.length / 700) }, (_, i) => bytes.subarray(i * 700, (i + 1) * 700))
+    const { sha256, size } = await putUnnamedFile(cas, Readable.from(chunks), { sha256: hashOf(bytes) })
+    expect(size).toBe(bytes.length)
+    const encoded = await cas.open(sha256, 'gzip')
+    await encoded?.close()
+    expect(encoded !== undefined).toBe(twin)
+  })
+})
+
+describe('sweeping', () => {
+  test('objects are listed once each, with or without twins, and nothing else', async () => {
+    const text = await cas.put(Buffer.from('text '.repeat(1000)))
+    await cas.encode(text.sha256, 'gzip')
+    const other = await cas.put(Buffer.from('other'))
+    await writeFile(join(dir, 'objects', text.sha256.slice(0, 2), 'notes.txt'), 'of an operator')
+    expect(await listed()).toEqual([text.sha256, other.sha256].sort())
+    expect(await findMissing(cas, [text.sha256, 'a'.repeat(64), other.sha256])).toEqual(['a'.repeat(64)])
+  })
+
+  test('an old object goes with its twins', async () => {
+    const { sha256 } = await cas.put(Buffer.from('text '.repeat(1000)))
+    await cas.encode(sha256, 'gzip')
+    expect(await cas.remove(sha256, soon())).toBe(true)
+    expect(await files()).toEqual([])
+    expect(await cas.remove(sha256, soon())).toBe(true)
+  })
+
+  test('an object that was stored since stays, and so do its bytes', async () => {
+    const { sha256 } = await cas.put(Buffer.from('fresh'))
+    expect(await cas.remove(sha256, longAgo())).toBe(false)
+    expect((await (await cas.open(sha256))?.bytes())?.toString()).toBe('fresh')
+  })
+
+  test('a twin without its object, as a crash leaves it, is listed and goes', async () => {
+    const { sha256 } = await cas.put(Buffer.from('text '.repeat(1000)))
+    await cas.encode(sha256, 'gzip')
+    await rm(pathOf(sha256))
+    expect(await listed()).toEqual([sha256])
+    expect(await cas.remove(sha256, longAgo())).toBe(false)
+    await age(sha256, '.gz')
+    expect(await cas.remove(sha256, new Date(Date.now() - hourMs / 2))).toBe(true)
+    expect(await listed()).toEqual([])
+  })
+
+  test('an object that is stored again between the look at its time and its removal is put back', async () => {
+    const { sha256 } = await cas.put(Buffer.from('contended'))
+    // an instant that lies after the object at the first look and before it at the second, as if it had been stored in between
+    const looks = [soon(), longAgo()]
+    const before = Object.assign(new Date(), { valueOf: () => (looks.shift() ?? longAgo()).getTime() })
+    expect(await cas.remove(sha256, before)).toBe(false)
+    expect(looks).toEqual([])
+    expect((await (await cas.open(sha256))?.bytes())?.toString()).toBe('contended')
+    expect(await readdir(join(dir, 'incoming'))).toEqual([])
+  })
+
+  test('an encoding of an object that is gone is no error', async () => {
+    await cas.encode(hashOf('gone'), 'gzip')
+    expect(await files()).toEqual([])
+  })
+
+  test('what broken-off writes left is removed when it is old', async () => {
+    await writeFile(join(dir, 'incoming', 'old'), 'half')
+    await utimes(join(dir, 'incoming', 'old'), longAgo(), longAgo())
+    await writeFile(join(dir, 'incoming', 'young'), 'half')
+    expect(await cas.removeLeftovers(new Date(Date.now() - hourMs / 2))).toBe(1)
+    expect(await readdir(join(dir, 'incoming'))).toEqual(['young'])
+  })
+
+  test('a folder that cannot be read ends the list with an error', async () => {
+    await cas.put(Buffer.from('x'))
+    await rm(join(dir, 'objects'), { recursive: true })
+    await writeFile(join(dir, 'objects'), 'not a folder')
+    await expect(listed()).rejects.toThrow()
+    await rm(join(dir, 'objects'))
+    await mkdir(join(dir, 'objects'))
+    await writeFile(join(dir, 'objects', 'ab'), 'not a folder')
+    await expect(listed()).rejects.toThrow()
+  })
+})

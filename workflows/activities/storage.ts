@@ -1,0 +1,52 @@
+import { heartbeat } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import { AppError } from '../../core/errors.ts'
+import { buildLogPeriodMs, sweepGraceMs } from '../../core/limits.ts'
+import { applyRetentionEverywhere, type RetentionDeps } from '../../infra/artifacts/retention.ts'
+import { dropUnusedBlobs, sweepObjects } from '../../infra/artifacts/sweep.ts'
+import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
+import { removeOldLogs } from '../../infra/build-logs/expire.ts'
+import type { StorageActivities } from '../contract.ts'
+
+const defaultMaxShare = 0.2
+
+export interface StorageActivityDeps extends RetentionDeps {
+  readonly buildLogs: BuildLogs
+}
+
+/** Cleaning the storage. */
+export function createStorageActivities(deps: StorageActivityDeps): StorageActivities {
+  const { db, cas, buildLogs, log, clock } = deps
+  const options = () => ({ before: new Date(clock().getTime() - sweepGraceMs), progress: heartbeat })
+  return {
+    async purgeExpired() {
+      return `purged ${count(await applyRetentionEverywhere(deps))} deploys`
+    },
+
+    async removeOldLogs() {
+      return `removed ${count(await removeOldLogs(db, buildLogs, new Date(clock().getTime() - buildLogPeriodMs)))} build logs`
+    },
+
+    async dropUnusedBlobs() {
+      const dropped = await dropUnusedBlobs(db, options())
+      if (dropped > 0) log.info({ dropped }, 'unused blobs dropped')
+      return `dropped ${count(dropped)} unused blobs`
+    },
+
+    async sweepObjects({ max_share = defaultMaxShare }) {
+      try {
+        const { looked_at, removed, bytes, leftovers } = await sweepObjects({ db, cas }, { ...options(), maxShare: max_share })
+        if (removed + leftovers > 0) log.info({ looked_at, removed, bytes, leftovers }, 'storage swept')
+        const broken = leftovers > 0 ? `, and ${count(leftovers)} broken-off writes` : ''
+        return `looked at ${count(looked_at)} objects, removed ${count(removed)} (${megabytes(bytes)})${broken}`
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error
+        log.error({ err: error }, 'storage sweep refused')
+        throw ApplicationFailure.create({ message: error.message, type: error.kind, nonRetryable: true })
+      }
+    },
+  }
+}
+
+const count = (n: number) => n.toLocaleString('en')
+const megabytes = (bytes: number) => `${(bytes / 1_048_576).toLocaleString('en', { maximumFractionDigits: 1 })} MB`

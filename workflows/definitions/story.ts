@@ -1,0 +1,65 @@
+import { defineSearchAttributeKey } from '@temporalio/common'
+import { setCurrentDetails, upsertMemo, upsertSearchAttributes } from '@temporalio/workflow'
+import type { DeployOutcome, DeployReport } from '../contract.ts'
+
+const statusKey = defineSearchAttributeKey('DeployStatus', 'KEYWORD')
+// of a long error the beginning says what failed, the end says why
+const firstErrorLines = 4
+const lastErrorLines = 10
+const maxLineLength = 300
+
+/**
+ * What operators read in the Temporal UI: the current details list the steps so far and the one that goes on, the search attribute
+ * tells the status, the memo and the result keep the end. Details are shown while a worker answers; the memo stays for good.
+ */
+export function createStory() {
+  let title = ''
+  let status = 'queued'
+  const past: string[] = []
+
+  function show(present?: string): void {
+    setCurrentDetails([title, ...past, ...(present === undefined ? [] : [present])].join('\n\n'))
+  }
+
+  function become(next: string): void {
+    if (next !== status) upsertSearchAttributes([{ key: statusKey, value: next }])
+    status = next
+  }
+
+  return {
+    about(text: string): void {
+      title = text
+    },
+    /** What goes on now, in place of what went on before. */
+    goesOn(text: string): void {
+      show(`⏳ ${text}`)
+    },
+    /** A step that has ended stays in the list. */
+    did(text: string): void {
+      past.push(text)
+      show()
+    },
+    become,
+    /** @param rest of a failure's text, below its first line */
+    end(outcome: DeployOutcome, summary: string, rest: readonly string[] = []): DeployReport {
+      past.push(summary, ...rest)
+      become(outcome)
+      show()
+      upsertMemo({ outcome: summary })
+      return { outcome, summary }
+    },
+  }
+}
+export type Story = ReturnType<typeof createStory>
+
+/** An error as a summary of one line and a block of the others, of which the middle may be left out. */
+export function tellError(error: string): { readonly summary: string; readonly rest: readonly string[] } {
+  const [first = '', ...others] = error.trimEnd().split('\n')
+  const dropped = others.length - firstErrorLines - lastErrorLines
+  const shown = dropped > 0 ? [...others.slice(0, firstErrorLines), '…', ...others.slice(-lastErrorLines)] : others
+  const block = shown.map((line) => `    ${line.slice(0, maxLineLength)}`).join('\n')
+  return { summary: `❌ ${first.slice(0, maxLineLength)}`, rest: shown.length > 0 ? [block] : [] }
+}
+
+/** The time of day in the workflow, which a replay repeats as all of its time. */
+export const timeNow = () => `${new Date().toISOString().slice(11, 19)} UTC`

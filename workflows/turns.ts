@@ -1,0 +1,19 @@
+import { grantTurns } from '../infra/db/build-turns.ts'
+import type { Tx } from '../infra/db/database.ts'
+import { insertWorkflowSignals } from '../infra/db/workflow-starts.ts'
+import { turnSignal } from './contract.ts'
+
+/**
+ * Gives the free turns of a project to its waiting builds and tells their workflows, besides the one of `asking`. The caller holds
+ * the project's lock and wakes the relay after the commit.
+ */
+export async function giveTurns(tx: Tx, project: TurnsOfProject, now: Date, asking?: string): Promise<void> {
+  const granted = await grantTurns(tx, project.id, project.cap, now)
+  await insertWorkflowSignals(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(turnSignal))
+}
+
+export interface TurnsOfProject {
+  readonly id: string
+  /** Builds of the project that may be handed out at once. */
+  readonly cap: number
+}
