@@ -20,8 +20,9 @@ const instructions = `Plinth hosts static sites. Every tool acts within the proj
 To publish: create_site once (or find one with list_sites), then deploy_files with the full set of files, index.html at the root.
 A file that is not in the list is gone; get_manifest shows what is live, and an unchanged file can be sent as its sha256.
 For larger sites or a build use deploy_site with a tar.gz or zip in base64; with a package.json at its root it is built with npm.
-A deploy answers at once with the status queued. Call get_deploy_status every second or two until it is active or failed; error says why.
-With activate=false it ends as ready: activate_deploy publishes it, and also rolls back to any earlier deploy of list_deploys.
+A deploy answers at once with the status queued. Call get_deploy_status every second or two until it is active or failed; error says why,
+and get_logs shows what a build has printed: read on from next_offset until done. recommendations are advice and block nothing.
+With activate=false it ends as ready: get_preview_url shows it to people, activate_deploy publishes it or rolls back to an earlier deploy.
 Tools that take confirm cannot be undone: ask the person first, then send confirm=true.
 A failing tool answers isError with {status, message}; the message says what to do next.
 400 and 422: correct the arguments. 402: the plan does not allow it, and the message names the plan that does; do not retry.

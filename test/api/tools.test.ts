@@ -43,7 +43,7 @@ describe.each([
 ] as const)('the official client %s', (_how, mode) => {
   test('J01 J02 J03 J04 C06: lists and calls every tool, and each answers as REST does', async () => {
     await using client = await connect(owner.key, mode)
-    expect(client.getInstructions()?.split('\n')).toHaveLength(10)
+    expect(client.getInstructions()?.split('\n')).toHaveLength(11)
     const { tools } = await client.listTools()
     expect(tools.map((tool) => tool.name)).toEqual(toolNames)
     const called = new Set<string>()
@@ -70,6 +70,7 @@ describe.each([
     const second = await ended((await call('deploy_files', { site_id, files: [page('two')], activate: false })).id)
     expect(second).toMatchObject({ status: 'ready', is_preview: true })
     expect(await call('get_preview_url', { deploy_id: second.id })).toMatchObject({ deploy_id: second.id })
+    expect(await call('get_logs', { deploy_id: second.id })).toEqual(await rest(`deploys/${second.id}/logs`))
     const activation = await call('activate_deploy', { deploy_id: second.id })
     expect(activation).toMatchObject({ ok: true, status: 'active', previous_deploy_id: first.id })
     expect(await call('delete_deploy', { deploy_id: first.id })).toEqual({ ok: true })

@@ -60,7 +60,7 @@ describe('the environment of a process', () => {
       database: names.includes('PLINTH_DATABASE_URL'),
       temporal: names.includes('PLINTH_TEMPORAL_ADDRESS'),
       token: names.includes('PLINTH_OPERATOR_TOKEN'),
-      builds: names.some((name) => name.startsWith('PLINTH_BUILD_')),
+      builds: names.includes('PLINTH_BUILD_DIR'),
     }).toEqual(wanted)
     expect(names).toContain('PATH')
     expect(names).not.toContain('AWS_SECRET_ACCESS_KEY')
