@@ -85,6 +85,7 @@ const homes: Record<string, readonly string[]> = {
   execa: ['runner', 'infra/local'],
   tar: ['infra/archive', 'infra/toolchain.ts', 'infra/local'],
   yauzl: ['infra/archive'],
+  semver: ['runner'],
   mime: ['infra/media.ts'],
   pino: ['infra/log.ts'],
   'lru-cache': ['edge', 'infra/site-checks'],

@@ -160,7 +160,7 @@ describe('blobs', () => {
       headers: { authorization: `Bearer ${owner.key}`, 'content-type': 'application/octet-stream' },
       body: new Blob([bytes]).stream(),
       duplex: 'half',
-    } as RequestInit)
+    })
     expect(unannounced.status).toBe(413)
     expect(await w.cas.stat(hashOf(bytes))).toBeUndefined()
   })

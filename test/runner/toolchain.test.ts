@@ -62,10 +62,8 @@ describe('packageManager', { timeout: 120_000 }, () => {
   test.each([
     ['pnpm 10', 'pnpm@9.1.0'],
     ['pnpm 8', 'pnpm@8.1.0+sha256.00'],
-    ['pnpm 10', 'yarn@1.22.0'],
     ['Yarn 1', 'yarn@4.5.0'],
     ['Yarn 4.13', 'yarn@4.5.0'],
-    ['npm', 'pnpm@9.1.0'],
   ] as const)('of a project with a lock file of %s may name %s and changes nothing', async (manager, packageManager) => {
     const files = lockedPackage(manager)
     const parsed = JSON.parse(files['package.json'] as string)

@@ -114,10 +114,10 @@ async function makeClients(): Promise<Client[]> {
 test('D15 D17 D19 X07: no race of clients with the sweeper loses a blob after a 200, and nothing is left when all is purged', async () => {
   const run = async (plans: Step[][]) => {
     const clients = await makeClients()
-    let ended = false
+    const ended = new AbortController()
     const sweeping = Promise.all(
       gracesMs.map(async (graceMs) => {
-        while (!ended) await sweepOnce(graceMs)
+        while (!ended.signal.aborted) await sweepOnce(graceMs)
       }),
     )
     try {
@@ -127,7 +127,7 @@ test('D15 D17 D19 X07: no race of clients with the sweeper loses a blob after a 
         }),
       )
     } finally {
-      ended = true
+      ended.abort()
       await sweeping
     }
     for (const { deployIds } of clients) for (const id of deployIds) expect(await missingOf(id)).toEqual([])

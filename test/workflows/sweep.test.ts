@@ -154,7 +154,7 @@ describe('failing closed', () => {
     advance(sweepGraceMs + 1000)
     const failure = await sweepNow().catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(WorkflowFailedError)
-    const { message = '' } = ((failure as WorkflowFailedError).cause as Error).cause as Error
+    const { message } = ((failure as WorkflowFailedError).cause as Error).cause as Error
     expect(message).toMatch(/of 1\d\d\d objects .*Is this the right database/)
     expect(await isStored('object 0')).toBe(true)
     const input = JSON.parse(/\{.*\}/.exec(message)?.[0] ?? '')
