@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { build } from 'vite'
-import { afterAll, test as anyTest, beforeAll, beforeEach, expect } from 'vitest'
+import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest'
 import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
@@ -43,10 +43,9 @@ afterAll(() => cleanup.disposeAsync())
 
 let context: BrowserContext
 beforeEach(async () => {
-  if (executablePath === undefined) return
-  context = await browser.newContext()
-  return () => context.close()
+  if (executablePath !== undefined) context = await browser.newContext()
 })
+afterEach(() => context?.close())
 
 async function readFolder(dir: string): Promise<{ path: string; content: string }[]> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true })
