@@ -100,11 +100,15 @@ async function buildBare(): Promise<void> {
 }
 
 async function buildOnFarm(projectId: string): Promise<void> {
+  const phases: [string, number][] = []
   const input = { deploy_id: 'bench', site_id: 'bench', plan_title: 'Bench', storage_bytes: null, root_dir: null }
   const result = await runBuild(
     { cas, buildLogs, config, log, sandbox, slots, toolchain, caches },
     { ...input, project_id: projectId, source_sha256: source.sha256 },
-    { signal: new AbortController().signal, onPhase: () => undefined },
+    { signal: new AbortController().signal, onPhase: (phase) => phases.push([phase, performance.now()]) },
   )
   if (result.outcome === 'failed') throw new Error(result.error)
+  phases.push(['end', performance.now()])
+  const lasted = phases.slice(1).map(([, at], i) => `${phases[i]?.[0]} ${((at - (phases[i]?.[1] ?? 0)) / 1000).toFixed(2)}`)
+  report(`  ${lasted.join(', ')}`)
 }

@@ -63,7 +63,7 @@ export interface paths {
         };
         /**
          * Get a site
-         * @description One site with its address and its live deploy.
+         * @description One site with its address, its live deploy and what the checks recommend for it.
          *
          *     Needs the `readonly` scope.
          */
@@ -75,7 +75,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Renames a site; sets its description or its checks when given.
+         * @description Renames a site; sets its description, its checks or the folder that is built when given.
          *
          *     Needs the `editor` scope.
          */
@@ -154,6 +154,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/deploys/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check a manifest
+         * @description First of three steps to publish a manifest: tells which blobs the project lacks. Send those with put_blob, then the same files to deploy_manifest. What is named here is kept for another day.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["check_deploy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/blobs/{sha256}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send a blob
+         * @description Second of three steps to publish a manifest: takes the bytes of one file, which must have the sha256 in the path, and keeps them for the project for a day. Repeating it is safe.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["put_blob"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/deploys/manifest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deploy a manifest
+         * @description Last of three steps to publish a manifest: publishes a full set of files whose blobs the project has. Needs index.html at the root and no package.json. When blobs are missing, the answer names them.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["deploy_manifest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sites/{site_id}/manifest": {
         parameters: {
             query?: never;
@@ -204,6 +270,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deploys/{deploy_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a build log
+         * @description What the build of a deploy has printed so far, from a byte on; secrets are masked. Read on from next_offset until done. A log is kept for 90 days. With follow=true REST sends it as it is printed, as server-sent events: log {text, next_offset}, status {status} and at last end {status, error}.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/deploys/{deploy_id}/activate": {
         parameters: {
             query?: never;
@@ -221,6 +309,34 @@ export interface paths {
          */
         post: operations["activate_deploy"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deploys/{deploy_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a preview link
+         * @description A secret link to a deploy that is not live, for whoever should see it before it is published; the same link on repeat.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["get_preview_url"];
+        /**
+         * Revoke a preview link
+         * @description Ends the preview link of a deploy; the deploy stays unpublished. A link that is issued later is another one.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["revoke_preview_url"];
         options?: never;
         head?: never;
         patch?: never;
@@ -270,6 +386,8 @@ export interface components {
             enabled: boolean;
             /** @description Whether publishing looks for things to recommend. */
             checks_enabled: boolean;
+            /** @description The folder of a source that is built and published; null is its root. */
+            root_dir: string | null;
             /** @description Set while the site is in the trash. */
             deletion_scheduled_at: string | null;
             /** @description The deploy that visitors see. */
@@ -284,6 +402,20 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+            /** @description Only of get_site: what the checks found in the files that visitors see; absent when they are off or found nothing. */
+            recommendations?: components["schemas"]["Recommendation"][];
+        };
+        Recommendation: {
+            /** @enum {string} */
+            code: "secret_suspected" | "broken_link" | "mixed_content" | "missing_title" | "missing_viewport" | "img_no_alt" | "large_image" | "cache_header_ignored" | "missing_lang" | "missing_description" | "large_file" | "no_404" | "no_favicon";
+            /** @enum {string} */
+            severity: "info" | "warning";
+            /** @description The file that it is about, or that is missing. */
+            path: string;
+            /** @description What is wrong. */
+            message: string;
+            /** @description What to do. */
+            hint: string;
         };
         Deploy: {
             /** Format: uuid */
@@ -314,6 +446,7 @@ export interface components {
                 message: string;
                 author: string;
             } | null;
+            /** @description The preview link while there is one. */
             preview_url: string | null;
             /** Format: date-time */
             created_at: string;
@@ -321,6 +454,24 @@ export interface components {
             finished_at: string | null;
             activated_at: string | null;
             build_seconds: number | null;
+            /** @description What the checks of the site found in the files; absent when they are off, have not ended, or found nothing. */
+            recommendations?: components["schemas"]["Recommendation"][];
+        };
+        DeployCheck: {
+            missing: string[];
+        };
+        Blob: {
+            sha256: string;
+            /** @description Bytes. */
+            size: number;
+            /** @description Whether the project had the blob before. */
+            existed: boolean;
+        };
+        MissingBlobs: {
+            /** @description What is wrong and what to do. */
+            error: string;
+            /** @description Hashes to send with put_blob, each once, in the order of the files. */
+            missing: string[];
         };
         ManifestEntry: {
             path: string;
@@ -329,6 +480,18 @@ export interface components {
         Ok: {
             /** @constant */
             ok: true;
+        };
+        BuildLog: {
+            /** Format: uuid */
+            deploy_id: string;
+            /** @enum {string} */
+            status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
+            /** @description Empty for files that were published without a build. */
+            text: string;
+            /** @description The offset of the next call. */
+            next_offset: number;
+            /** @description The build has ended and everything was read. */
+            done: boolean;
         };
         Activation: {
             /** Format: uuid */
@@ -359,6 +522,7 @@ export interface components {
                 message: string;
                 author: string;
             } | null;
+            /** @description The preview link while there is one. */
             preview_url: string | null;
             /** Format: date-time */
             created_at: string;
@@ -366,9 +530,27 @@ export interface components {
             finished_at: string | null;
             activated_at: string | null;
             build_seconds: number | null;
+            /** @description What the checks of the site found in the files; absent when they are off, have not ended, or found nothing. */
+            recommendations?: components["schemas"]["Recommendation"][];
             /** @constant */
             ok: true;
             previous_deploy_id: string | null;
+        };
+        PreviewLink: {
+            /** Format: uuid */
+            deploy_id: string;
+            /**
+             * Format: uri
+             * @description Opens without a key or a password, until it is revoked, the deploy is published, or 30 days have passed.
+             */
+            url: string;
+            /** @description The secret part of the address. */
+            token: string;
+            /**
+             * Format: date-time
+             * @description When the link was issued.
+             */
+            created_at: string;
         };
     };
     responses: {
@@ -641,6 +823,8 @@ export interface operations {
                     name: string;
                     description?: string | null;
                     checks_enabled?: boolean;
+                    /** @description For several sites in one repository: the folder of this one, such as apps/web; null or empty is the root. */
+                    root_dir?: string | null;
                 };
             };
         };
@@ -860,6 +1044,191 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    check_deploy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "files": [
+                 *         {
+                 *           "path": "index.html",
+                 *           "sha256": "d021424867825a61f5e962783e6506f13196c37126a7a33d00520b3e275884f6",
+                 *           "size": 71
+                 *         },
+                 *         {
+                 *           "path": "dot.gif",
+                 *           "sha256": "bb229a48bee31f5d54ca12dc9bd960c63a671f0d4be86a054c1d324a44499d96",
+                 *           "size": 37
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": {
+                    /** @description The full set of files, at most 2000. */
+                    files: {
+                        /** @description Path from the root of the site; no two alike. */
+                        path: string;
+                        /** @description The sha256 of the bytes, in lower-case hex. */
+                        sha256: string;
+                        /** @description Accepted and ignored: the size is that of the blob. */
+                        size?: number;
+                    }[];
+                    /**
+                     * @description false builds without publishing.
+                     * @default true
+                     */
+                    activate?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeployCheck"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    put_blob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The sha256 of the bytes, in lower-case hex. */
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        /** @description The bytes, from 1 to 50 MB. */
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Blob"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deploy_manifest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "files": [
+                 *         {
+                 *           "path": "index.html",
+                 *           "sha256": "d021424867825a61f5e962783e6506f13196c37126a7a33d00520b3e275884f6",
+                 *           "size": 71
+                 *         },
+                 *         {
+                 *           "path": "dot.gif",
+                 *           "sha256": "bb229a48bee31f5d54ca12dc9bd960c63a671f0d4be86a054c1d324a44499d96",
+                 *           "size": 37
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": {
+                    /** @description The full set of files, at most 2000. */
+                    files: {
+                        /** @description Path from the root of the site; no two alike. */
+                        path: string;
+                        /** @description The sha256 of the bytes, in lower-case hex. */
+                        sha256: string;
+                        /** @description Accepted and ignored: the size is that of the blob. */
+                        size?: number;
+                    }[];
+                    /**
+                     * @description false builds without publishing.
+                     * @default true
+                     */
+                    activate?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deploy"];
+                };
+            };
+            /** @description The input is not valid, or the body is not JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"] | components["schemas"]["MissingBlobs"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     get_manifest: {
         parameters: {
             query?: never;
@@ -948,6 +1317,48 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_logs: {
+        parameters: {
+            query?: {
+                /** @description Byte of the log at which to begin. */
+                offset?: number;
+                /** @description The most bytes to answer; a character is never cut. */
+                limit?: number;
+                /** @description true answers server-sent events until it ends, as does `Accept: text/event-stream`. */
+                follow?: boolean;
+            };
+            header?: {
+                /** @description When following: the id of the last event received. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                /** @description Id of the deploy. */
+                deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BuildLog"];
+                    "text/event-stream": string;
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     activate_deploy: {
         parameters: {
             query?: never;
@@ -974,6 +1385,66 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_preview_url: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the deploy. */
+                deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewLink"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revoke_preview_url: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the deploy. */
+                deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

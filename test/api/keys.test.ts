@@ -21,8 +21,8 @@ const requests = (ids: { site_id: string; deploy_id: string }) =>
     const shape = restShape(op)
     if (!shape) return []
     const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => ids[name as keyof typeof ids])
-    const json =
-      shape.bodyNames.length > 0 ? { name: 'x', subdomain: 'not-used-here', enabled: true, files: [page('x')] } : undefined
+    const files = op.id === 'deploy_files' ? [page('x')] : [{ path: 'index.html', sha256: 'a'.repeat(64) }]
+    const json = shape.bodyNames.length > 0 ? { name: 'x', subdomain: 'not-used-here', enabled: true, files } : undefined
     const raw = op.raw ? { bytes: Buffer.from('no archive'), type: 'application/gzip' } : {}
     return { op, request: `${shape.method} ${path}`, options: { ...(json && { json }), ...raw } }
   })

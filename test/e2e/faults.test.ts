@@ -112,7 +112,7 @@ test('kill -9 of the worker during a build: the deploy goes live once', async ()
   await kill('worker')
   expect((await reaches(id, ended)).status).toBe('active')
   await expectOneActive()
-  expect(await visit()).toEqual({ status: 200, body: 'worker\n' })
+  await expect.poll(visit).toEqual({ status: 200, body: 'worker\n' })
 })
 
 test('kill -9 of the runner during a build: the build is done again, and nothing of the first is left', async () => {
@@ -122,7 +122,7 @@ test('kill -9 of the runner during a build: the build is done again, and nothing
   await kill('runner')
   expect((await reaches(id, ended)).status).toBe('active')
   await expectOneActive()
-  const left = (await readdir(stack.config.build.dir)).filter((name) => !['status.json', 'support'].includes(name))
+  const left = (await readdir(stack.config.build.dir)).filter((name) => !['status.json', 'support', 'caches'].includes(name))
   expect(left).toEqual([])
 })
 
@@ -135,7 +135,7 @@ test('kill -9 of the api right after a 200: every deploy that was answered is th
   }
   for (const id of accepted) await reaches(id, ended)
   await expectOneActive()
-  expect((await visit()).body).toBe('page 3')
+  await expect.poll(async () => (await visit()).body).toBe('page 3')
 })
 
 test('kill -9 of the edge and of Caddy: the sites are back within two seconds', async () => {
@@ -155,7 +155,7 @@ test('kill -9 of Temporal: a deploy is accepted meanwhile and goes live', async 
   })
   await killed
   expect((await reaches(id, ended)).status).toBe('active')
-  expect((await visit()).body).toBe('temporal')
+  await expect.poll(async () => (await visit()).body).toBe('temporal')
 })
 
 test('kill -9 of PostgreSQL: sites are served meanwhile, and the api is back by itself', async () => {
