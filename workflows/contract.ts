@@ -154,6 +154,8 @@ export interface ClaimedWork {
   readonly build: BuildInput | null
   /** True when an earlier attempt has built it. */
   readonly built: boolean
+  /** True when the files are still to be looked through for recommendations. */
+  readonly to_check: boolean
 }
 
 /** What the build queue gets: ids, hashes and limits. The runner has no database, so everything it needs is here. */

@@ -112,6 +112,8 @@ export interface ClaimedDeploy {
   readonly source_kind: SourceKind
   readonly source_sha256: string | null
   readonly root_dir: string | null
+  /** The site wants recommendations, and the files have not been looked through. */
+  readonly to_check: boolean
 }
 
 /**
@@ -140,6 +142,7 @@ export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<Cl
     .where((eb) => eb.or([eb('deploys.run_id', 'is', null), eb('deploys.run_id', '=', run.run_id)]))
     .returning(['deploys.status', 'deploys.seq', 'deploys.project_id', 'deploys.site_id', 'deploys.activate'])
     .returning(['deploys.source_kind', 'deploys.source_sha256', 'sites.name as site_name', 'sites.root_dir', 'projects.plan'])
+    .returning(sql<boolean>`sites.checks_enabled and deploys.recommendations is null`.as('to_check'))
     .executeTakeFirst()
   return claimed
 }

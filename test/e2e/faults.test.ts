@@ -112,7 +112,7 @@ test('kill -9 of the worker during a build: the deploy goes live once', async ()
   await kill('worker')
   expect((await reaches(id, ended)).status).toBe('active')
   await expectOneActive()
-  await expect.poll(visit).toEqual({ status: 200, body: 'worker\n' })
+  await expect.poll(() => visit()).toEqual({ status: 200, body: 'worker\n' })
 })
 
 test('kill -9 of the runner during a build: the build is done again, and nothing of the first is left', async () => {

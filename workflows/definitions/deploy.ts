@@ -161,7 +161,7 @@ async function buildOnRunner(run: DeployRunInput, work: ClaimedWork, input: Buil
 
 async function publish(run: DeployRunInput, work: ClaimedWork, story: Story): Promise<DeployReport> {
   if (!work.activate) {
-    await recommend(run, story)
+    await recommend(run, work, story)
     return story.end('ready', '✅ ready, not published')
   }
   const outcome = await publishDeploy(run)
@@ -170,7 +170,7 @@ async function publish(run: DeployRunInput, work: ClaimedWork, story: Story): Pr
   story.become('active')
   story.did('✅ published')
   await purgeOld(work, story)
-  await recommend(run, story)
+  await recommend(run, work, story)
   return story.end('active', '✅ live')
 }
 
@@ -183,7 +183,8 @@ async function purgeOld({ site_id }: ClaimedWork, story: Story): Promise<void> {
   }
 }
 
-async function recommend({ deploy_id }: DeployRunInput, story: Story): Promise<void> {
+async function recommend({ deploy_id }: DeployRunInput, work: ClaimedWork, story: Story): Promise<void> {
+  if (!work.to_check) return
   try {
     const count = await checkSite({ deploy_id })
     if (count > 0) story.did(`💡 ${counted(count, 'recommendation')}`)
