@@ -239,7 +239,6 @@ function environmentOf(
     NODE_OPTIONS: `--max-old-space-size=${Math.max(64, Math.floor((memoryBytes * 0.75) / MiB))}`,
     NODE_EXTRA_CA_CERTS: at.caBundle,
     SSL_CERT_FILE: at.caBundle,
-    npm_config_cafile: at.caBundle,
     ...managerEnvironment(packageManager?.name ?? 'npm', {
       folder: `${at.home}/${packagesFolder}`,
       hasPackages: hasPackages ?? false,

@@ -35,7 +35,7 @@ export async function writeSupportFiles(buildDir: string, caFile: string | undef
   }
 }
 
-/** npm's `cafile` replaces its own list, so the public authorities have to be in it. */
+/** A program that is given a bundle forgets its own list, so the public authorities have to be in it. */
 async function caBundle(caFile: string | undefined): Promise<Buffer> {
   const own = caFile ? await readFile(caFile, 'utf8') : ''
   return Buffer.from(`${rootCertificates.join('\n')}\n${own}`)
