@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { ManifestEntry } from '../core/manifest.ts'
+import { storeManifest } from '../infra/cas/manifests.ts'
 import { type DeployRow, setRecommendations } from '../infra/db/deploys.ts'
 import type { SiteRow } from '../infra/db/sites.ts'
 import type { CheckResult } from '../infra/site-checks/find-recommendations.ts'
@@ -10,11 +11,18 @@ import { type Deploy, deployView } from './resources/deploy.ts'
 /** How long a response waits for advice; the workflow of the deploy looks through what is left. */
 const budgetMs = 150
 
+type FileSet = Pick<StoredFiles, 'source_kind' | 'activate' | 'files' | 'references'> & { readonly skipped_paths: string[] }
+
 /**
- * Accepts a deploy of stored files. When the site wants checks, the files are looked through meanwhile and the answer says what was found.
+ * Accepts a deploy of stored files and keeps their manifest. When the site wants checks, the files are looked through meanwhile and the
+ * answer says what was found.
  * @throws AppError as {@link acceptDeploy} does, never because of what the files contain
  */
-export async function acceptFiles(ctx: Context, site: SiteRow, deploy: StoredFiles): Promise<z.input<typeof Deploy>> {
+export async function acceptFiles(ctx: Context, site: SiteRow, set: FileSet): Promise<z.input<typeof Deploy>> {
+  const { skipped_paths, ...request } = set
+  const manifest_sha256 = await storeManifest(ctx.cas, set.files)
+  const total_bytes = set.files.reduce((sum, file) => sum + file.size, 0)
+  const deploy = { ...request, copy: { manifest_sha256, file_count: set.files.length, total_bytes, skipped_paths } }
   if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy))
   const refusal = new AbortController()
   let result: CheckResult | undefined

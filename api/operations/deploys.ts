@@ -5,7 +5,6 @@ import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries } from '..
 import { sha256Pattern } from '../../core/manifest.ts'
 import { purgeDeploy } from '../../infra/artifacts/purge.ts'
 import { applyRetention } from '../../infra/artifacts/retention.ts'
-import { storeManifest } from '../../infra/cas/manifests.ts'
 import { findBlobSizes } from '../../infra/db/blobs.ts'
 import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy } from '../../infra/db/deploys.ts'
 import { acceptDeploy, inTrash } from '../accept-deploy.ts'
@@ -121,11 +120,13 @@ export const deploy_files = operation({
       references.map((file) => file.sha256),
     )
     const entries = await storeFiles(ctx.cas, files, sizes)
-    const manifest_sha256 = await storeManifest(ctx.cas, entries)
-    const total_bytes = entries.reduce((sum, entry) => sum + entry.size, 0)
-    const copy = { manifest_sha256, file_count: entries.length, total_bytes, skipped_paths }
-    const stored = { source_kind: 'files', activate: input.activate, copy, files: entries, references } as const
-    return await acceptFiles(ctx, site, stored)
+    return await acceptFiles(ctx, site, {
+      source_kind: 'files',
+      activate: input.activate,
+      files: entries,
+      references,
+      skipped_paths,
+    })
   },
 })
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { maxBlobBytes, maxManifestBodyBytes, maxManifestEntries } from '../../core/limits.ts'
 import { sha256Pattern } from '../../core/manifest.ts'
-import { readManifest, storeManifest } from '../../infra/cas/manifests.ts'
+import { readManifest } from '../../infra/cas/manifests.ts'
 import { findBlobSizes } from '../../infra/db/blobs.ts'
 import { findDeploy } from '../../infra/db/deploys.ts'
 import { inTrash } from '../accept-deploy.ts'
@@ -123,11 +123,13 @@ export const deploy_manifest = operation({
     if (missing.length > 0) throw missingBlobs(hashesOf(missing))
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
     const entries = references.map((file) => ({ ...file, size: sizes.get(file.sha256) ?? 0 }))
-    const manifest_sha256 = await storeManifest(ctx.cas, entries)
-    const total_bytes = entries.reduce((sum, entry) => sum + entry.size, 0)
-    const copy = { manifest_sha256, file_count: entries.length, total_bytes, skipped_paths }
-    const stored = { source_kind: 'manifest', activate: input.activate, copy, files: entries, references } as const
-    return await acceptFiles(ctx, site, stored)
+    return await acceptFiles(ctx, site, {
+      source_kind: 'manifest',
+      activate: input.activate,
+      files: entries,
+      references,
+      skipped_paths,
+    })
   },
 })
 

@@ -3,6 +3,7 @@ import { link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../config.ts'
+import { tryLink } from './lock-file.ts'
 import { processIdentity } from './process-identity.ts'
 
 const formatVersion = 1
@@ -91,17 +92,6 @@ async function lockDataDir(dir: string): Promise<AsyncDisposable> {
     }
   } finally {
     await rm(mine, { force: true })
-  }
-}
-
-/** False when there is something under the new name already. */
-async function tryLink(from: string, to: string): Promise<boolean> {
-  try {
-    await link(from, to)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
   }
 }
 

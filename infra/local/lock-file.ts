@@ -23,8 +23,8 @@ export async function takeLockFile(file: string): Promise<AsyncDisposable> {
   return { [Symbol.asyncDispose]: () => rm(file, { force: true }) }
 }
 
-/** Linking is atomic: of two only one succeeds. */
-async function tryLink(from: string, to: string): Promise<boolean> {
+/** False when there is something under the new name already. Linking is atomic: of two only one succeeds. */
+export async function tryLink(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to)
     return true
