@@ -41,12 +41,15 @@ async function openSite(opened: AsyncDisposableStack) {
   }
   const { sha256 } = await cas.put(Buffer.from(JSON.stringify(manifest)))
   const log = createLogger('bench', 'info')
-  const routes = opened.use(await openRouteTable({ snapshotDir: join(dir, 'routes'), log: createLogger('bench', 'silent') }))
-  const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1, previews: [] }
-  routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256: sha256 }])
+  const platformDomain = 'plinth.test'
+  const snapshotDir = join(dir, 'routes')
+  const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
+  const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
+  const shown = { deploy_id: 'bench', manifest_sha256: sha256, previews: [], former: [], domains: [] }
+  routes.replaceAll([{ ...site, ...shown }])
   const content = openContent(cas)
   return await openServer(
-    createHandler({ platformDomain: 'plinth.test', previewUrl: 'http://preview.test', routes, content, log }),
+    createHandler({ platformDomain, baseUrl: 'http://base.test', previewUrl: 'http://preview.test', routes, content, log }),
     { port: 0 },
     edgeLimits,
   )

@@ -44,6 +44,22 @@ export function parseDomain(ascii: string, { ownHosts, isPublicSuffix, allowWild
 const isSameOrUnder = (name: string, parent: string) => name === parent || name.endsWith(`.${parent}`)
 const withoutWildcard = (domain: string) => domain.replace(/^\*\./, '')
 
+/**
+ * Which of a site's domains answer: of a name and the same name with `www.` the one that was added first, to which the other leads. A name
+ * with a certificate never leads to one that has none yet.
+ *
+ * @param domains the verified ones, in the order in which they were added
+ */
+export function withPrimaries(
+  domains: readonly { readonly domain: string; readonly secured: boolean }[],
+): { readonly domain: string; readonly primary: string | null }[] {
+  return domains.map(({ domain, secured }, index) => {
+    const twin = domain.startsWith('www.') ? domain.slice('www.'.length) : `www.${domain}`
+    const primary = domains.slice(0, index).find((earlier) => earlier.domain === twin)
+    return { domain, primary: primary && (primary.secured || !secured) ? primary.domain : null }
+  })
+}
+
 /** Where the owner puts the TXT record that proves ownership. */
 export const verificationName = (domain: string) => `_svc-verify.${withoutWildcard(domain)}`
 
@@ -84,6 +100,19 @@ export function judgeA(found: readonly string[], expected: readonly string[]): A
     return verdict(false, `some visitors are sent elsewhere: remove the A record ${wrong.join(', ')} and keep ${wanted}`)
   return verdict(true, 'the A record points to this platform')
 }
+
+/** One thing that was looked at for the owner of a domain; it never decides about ownership. */
+export interface Diagnosis {
+  readonly check: DiagnosisCheck
+  readonly ok: boolean
+  readonly found: readonly string[]
+  readonly message: string
+}
+
+/** `port_80`: whether our own token is answered there, as the certificate authority will ask for it. */
+export const diagnosisChecks = ['aaaa', 'cname', 'caa', 'name_servers', 'port_80'] as const
+export type DiagnosisCheck = (typeof diagnosisChecks)[number]
+export type Diagnostics = readonly Diagnosis[]
 
 export interface CaaRecord {
   /** 128 marks a property that an authority must understand or refuse. */

@@ -37,11 +37,3 @@ function decodeUtf8(bytes: string): string | undefined {
     return undefined
   }
 }
-
-/** The label before the platform's domain; undefined for every other host, deeper names included. */
-export function subdomainOf(host: string, platformDomain: string): string | undefined {
-  const length = host.length - platformDomain.length - 1
-  if (length < 1 || host[length] !== '.' || !host.endsWith(platformDomain)) return undefined
-  const subdomain = host.slice(0, length)
-  return subdomain.includes('.') ? undefined : subdomain
-}

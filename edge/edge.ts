@@ -12,6 +12,8 @@ export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 6
 export interface EdgeOptions {
   /** Sites are `<subdomain>.<platformDomain>`. */
   readonly platformDomain: string
+  /** The address of the platform: links have its scheme and port. */
+  readonly baseUrl: string
   /** Preview links are `<previewUrl>/<token>/`. */
   readonly previewUrl: string
   readonly databaseUrl: string
@@ -29,12 +31,12 @@ export interface Edge extends AsyncDisposable {
 
 /** Serves the routes of the snapshot at once, then follows the database. Ready when this returns; disposing drains. */
 export async function openEdge(options: EdgeOptions): Promise<Edge> {
-  const { platformDomain, previewUrl, log } = options
+  const { platformDomain, baseUrl, previewUrl, log } = options
   await using opened = new AsyncDisposableStack()
   const routes = opened.use(await openRouteTable(options))
   const content = openContent(options.cas)
   const server = opened.use(
-    await openServer(createHandler({ platformDomain, previewUrl, routes, content, log }), options.listen, edgeLimits),
+    await openServer(createHandler({ platformDomain, baseUrl, previewUrl, routes, content, log }), options.listen, edgeLimits),
   )
   opened.use(followRoutes(options.databaseUrl, routes))
   const stack = opened.move()

@@ -1,18 +1,20 @@
 import type { IncomingMessage, RequestListener } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import { parseHost, subdomainOf } from '../core/hosts.ts'
-import { parseRequestPath } from '../core/serving.ts'
-import type { Route } from '../infra/db/routes.ts'
+import { parseHost } from '../core/hosts.ts'
+import { encodePath, parseRequestPath } from '../core/serving.ts'
 import type { Logger } from '../infra/log.ts'
 import { pages } from './pages.ts'
 import { createPreviews, type PreviewOptions, type Previews } from './preview.ts'
-import { type Exchange, sendPage } from './respond.ts'
+import { type Exchange, sendPage, sendRedirect } from './respond.ts'
+import type { FoundSite } from './routes.ts'
 import { serveDeploy } from './serve.ts'
 
 export interface HandlerOptions extends PreviewOptions {
   readonly platformDomain: string
+  /** The address of the platform: links have its scheme and port. */
+  readonly baseUrl: string
   readonly routes: PreviewOptions['routes'] & {
-    find(subdomain: string): Route | undefined
+    find(host: string): FoundSite | undefined
     /** False while a site may exist that the table does not know. */
     readonly connected: boolean
   }
@@ -23,6 +25,8 @@ export interface HandlerOptions extends PreviewOptions {
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
   const previews = createPreviews(options)
+  const { protocol, port } = new URL(options.baseUrl)
+  const originOf = (host: string) => `${protocol}//${host}${port === '' ? '' : `:${port}`}`
   const reportFailure = failureReporter(log)
   return (req, res) => {
     const exchange: Exchange = { req, res, overlay: undefined }
@@ -32,7 +36,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
       const place = () => (exchange.overlay ? {} : { host: headers.host, url })
       res.on('close', () => log.debug({ method, ...place(), status: res.statusCode }, 'request answered'))
     }
-    answer(exchange, previews, options).catch((error: Error) => {
+    answer(exchange, { ...options, previews, originOf }).catch((error: Error) => {
       // a visitor who leaves early is no failure
       if (res.destroyed && isAbort(error)) return
       reportFailure(error)
@@ -42,21 +46,26 @@ export function createHandler(options: HandlerOptions): RequestListener {
   }
 }
 
-async function answer(exchange: Exchange, previews: Previews, options: HandlerOptions): Promise<void> {
-  const { platformDomain, routes, content } = options
+interface Answering extends HandlerOptions {
+  readonly previews: Previews
+  readonly originOf: (host: string) => string
+}
+
+async function answer(exchange: Exchange, { platformDomain, routes, content, previews, originOf }: Answering): Promise<void> {
   const { req } = exchange
   const host = parseHost(hostHeaders(req))
-  const subdomain = host && subdomainOf(host, platformDomain)
-  if (host !== undefined && subdomain === undefined) exchange.overlay = previews.overlayOf(host)
+  if (host !== undefined && !host.endsWith(`.${platformDomain}`)) exchange.overlay = previews.overlayOf(host)
   if (req.method !== 'GET' && req.method !== 'HEAD') return sendPage(exchange, pages.methodNotAllowed)
   const target = req.httpVersionMajor === 1 ? parseRequestPath(req.url ?? '') : undefined
   if (!target || host === undefined) return sendPage(exchange, pages.badRequest)
   if (target.authority !== undefined && parseHost([target.authority]) !== host) return sendPage(exchange, pages.badRequest)
 
   if (exchange.overlay) return await previews.answer(exchange, host, target)
-  const route = subdomain === undefined ? undefined : routes.find(subdomain)
-  if (!route) return sendPage(exchange, routes.connected ? pages.unknownSite : pages.tryAgain)
+  const found = routes.find(host)
+  if (!found) return sendPage(exchange, routes.connected ? pages.unknownSite : pages.tryAgain)
+  const { route, redirect } = found
   if (route.trashed) return sendPage(exchange, pages.unknownSite)
+  if (redirect) return sendRedirect(exchange, redirect.status, originOf(redirect.host) + encodePath(target.path) + target.query)
   if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
   if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
 

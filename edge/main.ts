@@ -10,6 +10,7 @@ await runMain(async () => {
   const log = createLogger('edge', config.logLevel)
   const edge = await openEdge({
     platformDomain: config.urls.platformDomain,
+    baseUrl: config.urls.base,
     previewUrl: config.urls.preview,
     databaseUrl: required(config.database.url, 'PLINTH_DATABASE_URL'),
     cas: await openCas(config.storage.url),

@@ -26,7 +26,7 @@ export function sendPage(exchange: Exchange, page: Page): void {
 }
 
 /** Asked for again each time, also when it is permanent: the next deploy may have a file of that name. */
-export function sendRedirect(exchange: Exchange, status: 301 | 307, location: string): void {
+export function sendRedirect(exchange: Exchange, status: 301 | 307 | 308, location: string): void {
   const headers = ['Location', location, 'Cache-Control', 'no-cache', 'X-Content-Type-Options', 'nosniff']
   sendBuffer(exchange, status, headers, Buffer.alloc(0))
 }

@@ -3,6 +3,7 @@ import type { Logger } from '../infra/log.ts'
 import { openSnapshots } from './snapshot.ts'
 
 export interface RouteTableOptions {
+  readonly platformDomain: string
   readonly snapshotDir: string
   readonly log: Logger
   /** How long changes are gathered before a snapshot is written. */
@@ -14,11 +15,41 @@ export interface FoundPreview {
   readonly preview: RoutePreview
 }
 
+/** A site that answers at a host, or leads from there to another host of its own. */
+export interface FoundSite {
+  readonly route: Route
+  readonly redirect: { readonly status: 301 | 308; readonly host: string } | undefined
+}
+
 export interface RouteTable extends RouteSink, AsyncDisposable {
-  find(subdomain: string): Route | undefined
+  /** @param host lower-case, without a port */
+  find(host: string): FoundSite | undefined
   findPreview(tokenSha256: string): FoundPreview | undefined
   /** False while a site may exist that the table does not know. */
   readonly connected: boolean
+}
+
+/** `*.` before a host stands for one label. */
+interface Place {
+  readonly host: string
+  readonly found: FoundSite
+  readonly untilMs: number
+}
+
+/** Every host that leads to the site; the present subdomain is the last, so that no other of the site's names hides it. */
+function placesOf(route: Route, platformDomain: string): Place[] {
+  const { subdomain, former, domains } = route
+  const present = `${subdomain}.${platformDomain}`
+  const place = (host: string, redirect: FoundSite['redirect'], untilMs = Number.POSITIVE_INFINITY) => ({
+    host,
+    found: { route, redirect },
+    untilMs,
+  })
+  return [
+    ...former.map((name) => place(`${name.subdomain}.${platformDomain}`, { status: 301, host: present }, Date.parse(name.until))),
+    ...domains.map(({ domain, primary }) => place(domain, primary === null ? undefined : { status: 308, host: primary })),
+    place(present, undefined),
+  ]
 }
 
 /**
@@ -26,10 +57,10 @@ export interface RouteTable extends RouteSink, AsyncDisposable {
  * when its version is higher than the known one.
  */
 export async function openRouteTable(options: RouteTableOptions): Promise<RouteTable> {
-  const { log, snapshotDelayMs = 1000 } = options
+  const { platformDomain, log, snapshotDelayMs = 1000 } = options
   const snapshots = await openSnapshots(options.snapshotDir, log)
   const bySite = new Map<string, Route>()
-  const bySubdomain = new Map<string, Route>()
+  const byHost = new Map<string, Place>()
   const byToken = new Map<string, FoundPreview>()
   let connected = false
   let reason: string | undefined
@@ -37,8 +68,10 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   function forget(route: Route): void {
     bySite.delete(route.site_id)
     for (const { token_sha256 } of route.previews) byToken.delete(token_sha256)
-    // the name may be another site's by now
-    if (bySubdomain.get(route.subdomain)?.site_id === route.site_id) bySubdomain.delete(route.subdomain)
+    for (const { host } of placesOf(route, platformDomain)) {
+      // the name may be another site's by now
+      if (byHost.get(host)?.found.route.site_id === route.site_id) byHost.delete(host)
+    }
   }
 
   function take(route: Route): boolean {
@@ -46,7 +79,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     if (known && known.version >= route.version) return false
     if (known) forget(known)
     bySite.set(route.site_id, route)
-    bySubdomain.set(route.subdomain, route)
+    for (const place of placesOf(route, platformDomain)) byHost.set(place.host, place)
     for (const preview of route.previews) byToken.set(preview.token_sha256, { route, preview })
     return true
   }
@@ -77,7 +110,10 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   log.info({ routes: bySite.size }, 'routes read from the snapshot')
 
   return {
-    find: (subdomain) => bySubdomain.get(subdomain),
+    find(host) {
+      const place = byHost.get(host) ?? byHost.get(`*${host.slice(host.indexOf('.'))}`)
+      return place && Date.now() < place.untilMs ? place.found : undefined
+    },
     findPreview: (tokenSha256) => byToken.get(tokenSha256),
     get connected() {
       return connected

@@ -46,12 +46,14 @@ export async function openSnapshots(dir: string, log: Logger) {
   }
 }
 
+/** What files of earlier versions do not have. */
+const later = { previews: [], former: [], domains: [] }
+
 function parse(text: string): Route[] | undefined {
   const [header, body = '', end, ...more] = text.split('\n')
   if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined
-  const routes = JSON.parse(body) as (Omit<Route, 'previews'> & Partial<Route>)[]
-  // the file may have been written before there were previews
-  return routes.map((route) => ({ ...route, previews: route.previews ?? [] }))
+  const routes = JSON.parse(body) as (Omit<Route, keyof typeof later> & Partial<Route>)[]
+  return routes.map((route) => ({ ...later, ...route }))
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {

@@ -41,6 +41,13 @@ const byteSize = z
     return Number.parseInt(text, 10) * byteUnits[unit]
   })
 
+const hourMs = 3_600_000
+const domainName = z
+  .string()
+  .toLowerCase()
+  .regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, 'must be a domain name')
+const httpsUrl = z.string().regex(/^https:\/\/[^/]/, 'must start with https://')
+
 const secretKeyForm = 'must be 32 bytes in base64, as `openssl rand -base64 32` makes them'
 const secretKey = z
   .base64(secretKeyForm)
@@ -60,11 +67,7 @@ const settings = z.object({
   PLINTH_TRUSTED_PROXIES: commaList.default([]),
   PLINTH_BASE_URL: url.optional(),
   PLINTH_MCP_URL: url.optional(),
-  PLINTH_PLATFORM_DOMAIN: z
-    .string()
-    .toLowerCase()
-    .regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, 'must be a domain name')
-    .default('plinth.localhost'),
+  PLINTH_PLATFORM_DOMAIN: domainName.default('plinth.localhost'),
   PLINTH_PREVIEW_URL: url.optional(),
   PLINTH_DATABASE_URL: z
     .string()
@@ -79,6 +82,25 @@ const settings = z.object({
     .optional(),
   PLINTH_OPERATOR_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   PLINTH_SECRET_KEY: secretKey.optional(),
+  PLINTH_TRASH_PERIOD: duration.default(24 * hourMs),
+  PLINTH_SUBDOMAIN_SWITCH_DELAY: duration.default(24 * hourMs),
+  PLINTH_SUBDOMAIN_CHANGE_INTERVAL: duration.default(7 * 24 * hourMs),
+  PLINTH_DNS_CHECK_INTERVAL: duration.default(10_000),
+  PLINTH_DNS_SERVERS: commaList.optional(),
+  PLINTH_SERVING_IPS: commaList.default(['127.0.0.1']),
+  PLINTH_ACME_DIRECTORY: httpsUrl.optional(),
+  PLINTH_ACME_STAGING_DIRECTORY: httpsUrl.optional(),
+  PLINTH_ACME_CA_FILE: z.string().optional(),
+  PLINTH_ACME_EMAIL: z.email('must be a mail address').optional(),
+  PLINTH_ACME_RETRY_PAUSE: duration.default(60_000),
+  PLINTH_ACME_DNS_LISTEN: z.string().optional(),
+  PLINTH_ACME_DNS_ZONE: domainName.optional(),
+  PLINTH_CERTIFICATES_PORT: port.optional(),
+  PLINTH_SMTP_URL: z
+    .string()
+    .regex(/^smtps?:\/\/[^/]/, 'must start with smtp:// or smtps://')
+    .optional(),
+  PLINTH_MAIL_FROM: z.string().optional(),
   PLINTH_BUILD_MEMORY: byteSize.optional(),
   PLINTH_BUILD_TIMEOUT: duration.default(10 * 60_000),
   PLINTH_BUILD_SLOTS: z.coerce.number().int().min(1).max(256).optional(),
@@ -179,6 +201,38 @@ export function loadConfig(env: Environment = process.env) {
     operatorToken: s.PLINTH_OPERATOR_TOKEN,
     /** 32 bytes, from which other keys are derived. Undefined until the launcher has made one. */
     secretKey: s.PLINTH_SECRET_KEY,
+    names: {
+      trashPeriodMs: s.PLINTH_TRASH_PERIOD,
+      switchDelayMs: s.PLINTH_SUBDOMAIN_SWITCH_DELAY,
+      changeIntervalMs: s.PLINTH_SUBDOMAIN_CHANGE_INTERVAL,
+    },
+    dns: {
+      /** The shortest time between two look-ups of a domain. */
+      checkIntervalMs: s.PLINTH_DNS_CHECK_INTERVAL,
+      /** Undefined: those of this machine. */
+      servers: s.PLINTH_DNS_SERVERS,
+      /** Where the A records of custom domains should point to. */
+      servingIps: s.PLINTH_SERVING_IPS,
+    },
+    acme: {
+      /** Undefined: nothing is ordered, and custom domains are served over http. */
+      directory: s.PLINTH_ACME_DIRECTORY,
+      /** Asked first after a failure, to save the tries that the other one allows. */
+      stagingDirectory: s.PLINTH_ACME_STAGING_DIRECTORY,
+      caFile: s.PLINTH_ACME_CA_FILE && resolve(s.PLINTH_ACME_CA_FILE),
+      email: s.PLINTH_ACME_EMAIL,
+      /** After the first failed order; later pauses grow from it. */
+      retryPauseMs: s.PLINTH_ACME_RETRY_PAUSE,
+      /** Our name server for DNS-01, and the zone that is delegated to it; both or none. */
+      dns: acmeDns(s.PLINTH_ACME_DNS_LISTEN, s.PLINTH_ACME_DNS_ZONE),
+      /** The loopback port on which the edge gives Caddy certificates. Undefined until the launcher has chosen one. */
+      certificatesPort: s.PLINTH_CERTIFICATES_PORT,
+    },
+    mail: {
+      /** Undefined: mails are kept and not sent. */
+      smtpUrl: s.PLINTH_SMTP_URL,
+      from: s.PLINTH_MAIL_FROM ?? `Plinth <noreply@${base.hostname}>`,
+    },
     build: {
       slots,
       /** Builds of one project that run or wait for a slot at once; others wait for their turn. */
@@ -199,6 +253,13 @@ export function loadConfig(env: Environment = process.env) {
     plans: s.PLINTH_PLANS_FILE ? loadPlans(s.PLINTH_PLANS_FILE) : defaultPlans,
     plansFile: s.PLINTH_PLANS_FILE,
   }
+}
+
+/** @throws ConfigError when only one is set */
+function acmeDns(listen: string | undefined, zone: string | undefined) {
+  if (listen !== undefined && zone !== undefined) return { listen, zone }
+  if (listen === undefined && zone === undefined) return undefined
+  throw new ConfigError('PLINTH_ACME_DNS_LISTEN and PLINTH_ACME_DNS_ZONE belong together: set both, or none for HTTP-01 only')
 }
 
 /** Twelve hex digits that name a data directory in folders outside of it. */

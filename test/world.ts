@@ -162,11 +162,11 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const caches = await openPackageCaches(config.build.dir)
     stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, caches }, 0))
   }
-  const { platformDomain, preview: previewUrl } = config.urls
+  const { platformDomain, base: baseUrl, preview: previewUrl } = config.urls
   if (options.edge) {
     const snapshotDir = join(dir, 'edge')
     const listen = { port: edgePort }
-    stack.use(await openEdge({ platformDomain, previewUrl, databaseUrl: database.url, cas, snapshotDir, listen, log }))
+    stack.use(await openEdge({ platformDomain, baseUrl, previewUrl, databaseUrl: database.url, cas, snapshotDir, listen, log }))
   }
   const draining = new AbortController()
   const app = createApp({

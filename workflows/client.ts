@@ -10,7 +10,7 @@ import { defineSearchAttributeKey } from '@temporalio/common'
 import type { Db } from '../infra/db/database.ts'
 import { deleteWorkflowMessages, lockWorkflowMessages } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
-import { queues, type WorkflowSignal, type WorkflowStart } from './contract.ts'
+import { queues, type SearchAttribute, searchAttributes, type WorkflowSignal, type WorkflowStart } from './contract.ts'
 
 /** A start that takes longer is given up and repeated: without a deadline an absent server blocks for 20 s. */
 const startDeadlineMs = 2000
@@ -72,13 +72,15 @@ const startOptions = (start: WorkflowStart) => ({
   workflowId: start.workflow_id,
   taskQueue: queues.control,
   args: [start.input],
-  workflowIdReusePolicy: 'REJECT_DUPLICATE' as const,
+  // one that has failed, or that an operator has terminated, may begin anew: its row still wants it
+  workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY' as const,
   workflowIdConflictPolicy: 'USE_EXISTING' as const,
   staticSummary: start.summary,
-  typedSearchAttributes: Object.entries(start.attributes).map(([name, value]) => ({
-    key: defineSearchAttributeKey(name, 'KEYWORD'),
-    value,
-  })),
+  typedSearchAttributes: Object.entries(start.attributes).map(([name, value]) =>
+    searchAttributes[name as SearchAttribute] === 'Datetime'
+      ? { key: defineSearchAttributeKey(name, 'DATETIME'), value: new Date(value) }
+      : { key: defineSearchAttributeKey(name, 'KEYWORD'), value },
+  ),
 })
 
 /** Sends the starts and signals that `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */

@@ -3,9 +3,19 @@ import type { BuildMode, DeployStatus } from '../core/deploy.ts'
 /** Task queues, by the resource that works on them: `control` has the database, `build` has the sandboxes. */
 export const queues = { control: 'control', build: 'build' } as const
 
-/** Search attributes, all of type Keyword; registered at the start of the embedded server, or by the operator of a cluster. */
-export const searchAttributes = ['ProjectId', 'SiteId', 'SiteName', 'DeployId', 'DeployStatus', 'Trigger'] as const
-export type SearchAttribute = (typeof searchAttributes)[number]
+/** Search attributes with their types; registered at the start of the embedded server, or by the operator of a cluster. */
+export const searchAttributes = {
+  ProjectId: 'Keyword',
+  SiteId: 'Keyword',
+  SiteName: 'Keyword',
+  DeployId: 'Keyword',
+  DeployStatus: 'Keyword',
+  Domain: 'Keyword',
+  Trigger: 'Keyword',
+  /** When a long wait ends. */
+  DueAt: 'Datetime',
+} as const
+export type SearchAttribute = keyof typeof searchAttributes
 
 /** Signals that workflows take. Each says "look again" or tells a fact; none is needed for a deploy to end well. */
 export const signals = {
@@ -13,6 +23,8 @@ export const signals = {
   turn: 'turn',
   /** A runner has begun the build. */
   buildStarted: 'buildStarted',
+  /** What the workflow waits for has changed in PostgreSQL: restored, cancelled, verified, removed. */
+  changed: 'changed',
 } as const
 
 /** A signal to send: the content of a row of `workflow_starts`, as a {@link WorkflowStart} is. */
@@ -24,10 +36,12 @@ export interface WorkflowSignal {
 /** A workflow to start: the content of one `workflow_starts` row. Holds ids and names, never a secret. */
 export interface WorkflowStart {
   readonly workflow_id: string
-  readonly type: 'deploy'
-  readonly input: DeployInput
+  /** The name of a workflow's function. */
+  readonly type: 'deploy' | 'expireTrashedSite' | 'switchSubdomain' | 'connectDomain' | 'issueCertificate' | 'sendMail'
+  readonly input: object
   /** One line of Markdown for the Temporal UI. */
   readonly summary: string
+  /** Instants as RFC 3339. */
   readonly attributes: Readonly<Partial<Record<SearchAttribute, string>>>
 }
 
@@ -58,6 +72,9 @@ export const turnSignal = (deploy: DeployInput): WorkflowSignal => ({
   signal: signals.turn,
 })
 
+/** The summary of a workflow may have 200 bytes in UTF-8, four of which a character can take. */
+export const shortName = (name: string) => name.slice(0, 32)
+
 export function deployStart(deploy: {
   readonly deploy_id: string
   readonly attempt: number
@@ -68,8 +85,7 @@ export function deployStart(deploy: {
   readonly seq: number
 }): WorkflowStart {
   const { deploy_id, attempt } = deploy
-  // the summary of a workflow may have 200 bytes in UTF-8, four of which a character can take
-  const site = deploy.site_name.slice(0, 32)
+  const site = shortName(deploy.site_name)
   return {
     workflow_id: deployWorkflowId(deploy),
     type: 'deploy',

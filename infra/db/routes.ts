@@ -12,6 +12,7 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 // decides how the values of a row are read: without it a version would be text
 import './database.ts'
+import { withPrimaries } from '../../core/domains.ts'
 import type { Db } from './database.ts'
 import type { DB } from './schema.ts'
 
@@ -30,6 +31,22 @@ export interface Route {
   readonly manifest_sha256: string | null
   /** Deploys that are shown to whoever has the link. */
   readonly previews: readonly RoutePreview[]
+  /** Subdomains that the site had before, which lead to the present one for a while. */
+  readonly former: readonly FormerSubdomain[]
+  /** Custom domains whose owner has proved it; `*.` stands for one label. */
+  readonly domains: readonly RouteDomain[]
+}
+
+export interface FormerSubdomain {
+  readonly subdomain: string
+  /** RFC 3339 */
+  readonly until: string
+}
+
+export interface RouteDomain {
+  readonly domain: string
+  /** The domain of the same site that answers in its place; null when it answers itself. */
+  readonly primary: string | null
 }
 
 export interface RoutePreview {
@@ -240,11 +257,13 @@ async function readRoutes(
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
     .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))
+    .select((eb) => jsonArrayFrom(formerSubdomains(eb)).as('former'))
+    .select((eb) => jsonArrayFrom(verifiedDomains(eb)).as('domains'))
     .execute()
   let newest = 0
   const routes = rows.map(({ route_changed_at, ...route }) => {
     newest = Math.max(newest, route_changed_at.getTime())
-    return route
+    return { ...route, domains: withPrimaries(route.domains) }
   })
   return { routes, newest }
 }
@@ -260,6 +279,25 @@ const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'previews' | 'dep
     .where('previews.token_sha256', 'is not', null)
     .where('shown.manifest_sha256', 'is not', null)
     .where('shown.artifacts_purged', '=', false)
+
+const formerSubdomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'subdomains'>, 'sites'>) =>
+  eb
+    .selectFrom('subdomains')
+    .select('subdomains.subdomain')
+    .select(sql<string>`to_char(subdomains.held_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`.as('until'))
+    .whereRef('subdomains.site_id', '=', 'sites.id')
+    .where('subdomains.kind', '=', 'former')
+
+/** In the order in which they were added. */
+const verifiedDomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'domains' | 'certificates'>, 'sites'>) =>
+  eb
+    .selectFrom('domains')
+    .leftJoin('certificates', 'certificates.domain_id', 'domains.id')
+    .select('domains.domain')
+    .select((eb) => eb('certificates.certificate', 'is not', null).$castTo<boolean>().as('secured'))
+    .whereRef('domains.site_id', '=', 'sites.id')
+    .where('domains.verified_at', 'is not', null)
+    .orderBy('domains.id')
 
 /** Kysely over a connection that is opened and closed elsewhere. */
 function overOneClient(client: pg.Client): Db {

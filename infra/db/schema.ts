@@ -1,6 +1,7 @@
 import type { Generated } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
+import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 
@@ -106,6 +107,86 @@ interface WorkflowStarts {
   signal: string | null
 }
 
+/**
+ * `current`: the site answers there. `pending`: it will after a change. `former`: it redirects from there until `held_until`.
+ * `quarantined`: its site is gone, and nobody but the project may take it before `held_until`.
+ */
+export type SubdomainKind = 'current' | 'pending' | 'former' | 'quarantined'
+
+interface Subdomains {
+  subdomain: string
+  site_id: string | null
+  project_id: string
+  kind: SubdomainKind
+  held_until: Date | null
+}
+
+interface SubdomainChanges {
+  id: Generated<string>
+  site_id: string
+  old_subdomain: string
+  new_subdomain: string
+  requested_at: Date
+  switch_at: Date
+  cancelled_at: Date | null
+  switched_at: Date | null
+}
+
+/** `kept`: no mail server is set. `failed`: the mail server does not take it. */
+export type MailOutcome = 'sent' | 'kept' | 'failed'
+
+interface Mails {
+  id: Generated<string>
+  project_id: string
+  sender: string
+  recipient: string
+  subject: string
+  text: string
+  html: string
+  created_at: Date
+  outcome: MailOutcome | null
+  sent_at: Date | null
+}
+
+interface Domains {
+  id: Generated<string>
+  project_id: string
+  site_id: string
+  domain: string
+  verification_token: string
+  attempt: Generated<number>
+  verified_at: Date | null
+  proven_at: Date | null
+  looked_up_at: Date | null
+  next_check_at: Date | null
+  a_record: ARecordVerdict | null
+  diagnostics: Diagnostics | null
+  created_at: Date
+}
+
+interface Certificates {
+  id: Generated<string>
+  domain_id: string | null
+  name: string
+  certificate: string | null
+  key_sealed: string | null
+  not_before: Date | null
+  not_after: Date | null
+  renew_at: Date | null
+  order_id: string | null
+  tries: Generated<number>
+  next_try_at: Date | null
+  error: string | null
+  version: Generated<number>
+  changed_at: Generated<Date>
+}
+
+interface DnsChallenges {
+  name: string
+  value: string
+  created_at: Date
+}
+
 interface BuildTotals {
   outcome: string
   builds: number
@@ -122,4 +203,10 @@ export interface DB {
   build_minutes: BuildMinutes
   workflow_starts: WorkflowStarts
   build_totals: BuildTotals
+  subdomains: Subdomains
+  subdomain_changes: SubdomainChanges
+  mails: Mails
+  domains: Domains
+  certificates: Certificates
+  dns_challenges: DnsChallenges
 }

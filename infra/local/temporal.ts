@@ -12,8 +12,8 @@ export interface TemporalOptions {
   readonly port?: number
   /** Without it there is no web interface. */
   readonly uiPort?: number
-  /** Names of search attributes of type Keyword. */
-  readonly searchAttributes: readonly string[]
+  /** Names with their types. */
+  readonly searchAttributes: Readonly<Record<string, string>>
   readonly logFile?: string
   readonly signal?: AbortSignal | undefined
   readonly onSpawn?: OnSpawn | undefined
@@ -44,7 +44,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
       ...(uiPort === undefined ? ['--headless'] : flags({ 'ui-port': uiPort, 'ui-ip': '127.0.0.1' })),
       // wal: 55 workflows/s instead of 16; synchronous=1 survives a kill of the process, and PostgreSQL is the truth anyway
       ...(dbFile === undefined ? [] : flags({ 'db-filename': dbFile, 'sqlite-pragma': ['journal_mode=wal', 'synchronous=1'] })),
-      ...flags({ 'search-attribute': options.searchAttributes.map((name) => `${name}=Keyword`) }),
+      ...flags({ 'search-attribute': Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`) }),
       // projects take turns in a queue; fair only with one partition
       ...flags({
         'dynamic-config-value': [

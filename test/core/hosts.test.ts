@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseHost, subdomainOf } from '../../core/hosts.ts'
+import { parseHost } from '../../core/hosts.ts'
 
 describe('parseHost', () => {
   test.each([
@@ -58,16 +58,4 @@ describe('parseHost', () => {
     expect(parseHost([])).toBeUndefined()
     expect(parseHost(['a.test', 'a.test'])).toBeUndefined()
   })
-})
-
-test.each([
-  ['site.plinth.test', 'site'],
-  ['plinth.test', undefined],
-  ['.plinth.test', undefined],
-  ['a.b.plinth.test', undefined],
-  ['siteplinth.test', undefined],
-  ['site.plinth.test.evil', undefined],
-  ['site.other.test', undefined],
-])('the subdomain of %s is %s', (host, subdomain) => {
-  expect(subdomainOf(host, 'plinth.test')).toBe(subdomain)
 })

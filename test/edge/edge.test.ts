@@ -17,7 +17,7 @@ import { type Db, openDatabase } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../../infra/db/routes.ts'
 import { openServer } from '../../infra/listen.ts'
 import { createDatabase } from '../database.ts'
-import { ask, log, platformDomain, previewUrl, routeOf, storeFiles } from './test-edge.ts'
+import { ask, baseUrl, log, platformDomain, previewUrl, routeOf, storeFiles } from './test-edge.ts'
 
 const nobody = 'postgres://nobody@127.0.0.1:1/nothing'
 
@@ -31,6 +31,7 @@ afterEach(() => rm(dir, { recursive: true }))
 
 const optionsOf = (databaseUrl: string) => ({
   platformDomain,
+  baseUrl,
   previewUrl,
   databaseUrl,
   cas,
@@ -40,7 +41,7 @@ const optionsOf = (databaseUrl: string) => ({
 
 /** Leaves a snapshot with one site behind. */
 async function writeSnapshot(): Promise<void> {
-  await using table = await openRouteTable({ snapshotDir: join(dir, 'routes'), log })
+  await using table = await openRouteTable({ platformDomain, snapshotDir: join(dir, 'routes'), log })
   table.replaceAll([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))])
 }
 

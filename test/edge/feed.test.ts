@@ -114,6 +114,8 @@ describe('followRoutes', () => {
       deploy_id: null,
       manifest_sha256: null,
       previews: [],
+      former: [],
+      domains: [],
     })
 
     const deploy_id = await setLive(project.id, site, 'a'.repeat(64))

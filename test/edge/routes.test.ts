@@ -2,10 +2,10 @@ import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { openRouteTable } from '../../edge/routes.ts'
+import { openRouteTable, type RouteTable } from '../../edge/routes.ts'
 import { openSnapshots } from '../../edge/snapshot.ts'
 import type { Route } from '../../infra/db/routes.ts'
-import { log, routeOf } from './test-edge.ts'
+import { log, platformDomain, routeOf } from './test-edge.ts'
 
 let dir: string
 beforeEach(async () => {
@@ -13,7 +13,9 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true }))
 
-const open = (snapshotDelayMs = 60_000) => openRouteTable({ snapshotDir: join(dir, 'routes'), log, snapshotDelayMs })
+const open = (snapshotDelayMs = 60_000) =>
+  openRouteTable({ platformDomain, snapshotDir: join(dir, 'routes'), log, snapshotDelayMs })
+const at = (table: RouteTable, subdomain: string) => table.find(`${subdomain}.${platformDomain}`)?.route
 const snapshots = async () => (await readdir(join(dir, 'routes'))).filter((name) => name.endsWith('.json')).sort()
 
 describe('the route table', () => {
@@ -22,18 +24,18 @@ describe('the route table', () => {
     table.apply([routeOf('site', 'b', { version: 2 })], [])
     table.apply([routeOf('site', 'a', { version: 1 })], [])
     table.replaceAll([routeOf('site', 'a', { version: 1 })])
-    expect(table.find('site')?.manifest_sha256).toBe('b')
+    expect(at(table, 'site')?.manifest_sha256).toBe('b')
     table.replaceAll([routeOf('site', 'c', { version: 3 })])
-    expect(table.find('site')?.manifest_sha256).toBe('c')
+    expect(at(table, 'site')?.manifest_sha256).toBe('c')
   })
 
   test('forgets what a full read does not have, and sites that are gone', async () => {
     await using table = await open()
     table.replaceAll([routeOf('one', null), routeOf('two', null), routeOf('three', null)])
     table.replaceAll([routeOf('one', null), routeOf('two', null)])
-    expect(table.find('three')).toBeUndefined()
+    expect(at(table, 'three')).toBeUndefined()
     table.apply([], ['id-of-one', 'id-of-nobody'])
-    expect([table.find('one'), table.find('two')?.subdomain]).toEqual([undefined, 'two'])
+    expect([at(table, 'one'), at(table, 'two')?.subdomain]).toEqual([undefined, 'two'])
   })
 
   test('a site that changes its name leaves the old one, even when another has taken it before', async () => {
@@ -41,10 +43,10 @@ describe('the route table', () => {
     table.replaceAll([routeOf('old', 'a', { site_id: '1' })])
     table.apply([routeOf('old', 'b', { site_id: '2' })], [])
     table.apply([routeOf('new', 'a', { site_id: '1', version: 2 })], [])
-    expect(table.find('old')?.site_id).toBe('2')
-    expect(table.find('new')?.site_id).toBe('1')
+    expect(at(table, 'old')?.site_id).toBe('2')
+    expect(at(table, 'new')?.site_id).toBe('1')
     table.apply([], ['2'])
-    expect(table.find('old')).toBeUndefined()
+    expect(at(table, 'old')).toBeUndefined()
   })
 })
 
@@ -77,12 +79,12 @@ describe('preview links of the route table', () => {
     }
     {
       await using table = await open()
-      expect(table.findPreview('a')).toEqual({ route: table.find('one'), preview: link('a') })
+      expect(table.findPreview('a')).toEqual({ route: at(table, 'one'), preview: link('a') })
     }
     const { previews: _none, ...old } = routeOf('old', 'm')
     await (await openSnapshots(join(dir, 'routes'), log)).save([old as Route])
     await using table = await open()
-    expect(table.find('old')).toEqual(routeOf('old', 'm'))
+    expect(at(table, 'old')).toEqual(routeOf('old', 'm'))
   })
 })
 
@@ -94,8 +96,8 @@ describe('the snapshot', () => {
       table.replaceAll([routeOf('one', 'a'), routeOf('two', null, { enabled: false, version: 7 })])
     }
     await using table = await open()
-    expect(table.find('one')).toEqual(routeOf('one', 'a'))
-    expect(table.find('two')).toEqual(routeOf('two', null, { enabled: false, version: 7 }))
+    expect(at(table, 'one')).toEqual(routeOf('one', 'a'))
+    expect(at(table, 'two')).toEqual(routeOf('two', null, { enabled: false, version: 7 }))
     expect(table.connected).toBe(false)
   })
 
@@ -141,12 +143,12 @@ describe('the snapshot', () => {
     }
     await spoil(join(dir, 'routes', 'routes-000000000002.json'))
     await using table = await open()
-    expect(table.find('site')?.manifest_sha256).toBe('manifest 1')
+    expect(at(table, 'site')?.manifest_sha256).toBe('manifest 1')
     expect(await readdir(join(dir, 'routes'))).toContain('routes-000000000002.json.bad')
     table.apply([routeOf('site', 'manifest 3', { version: 3 })], [])
     await table[Symbol.asyncDispose]()
     await using again = await open()
-    expect(again.find('site')?.manifest_sha256).toBe('manifest 3')
+    expect(at(again, 'site')?.manifest_sha256).toBe('manifest 3')
   })
 
   test('that cannot be written does not stop the serving', async () => {
@@ -155,6 +157,6 @@ describe('the snapshot', () => {
     await writeFile(join(dir, 'routes'), 'a file in the way')
     table.apply([routeOf('site', 'a')], [])
     await table[Symbol.asyncDispose]()
-    expect(table.find('site')?.manifest_sha256).toBe('a')
+    expect(at(table, 'site')?.manifest_sha256).toBe('a')
   })
 })

@@ -183,7 +183,7 @@ describe('sites that are not served', () => {
     ['not published', { manifest_sha256: null }, 404, 'Nothing is published here yet'],
   ])('%s', async (_name, change, status, title) => {
     await edge.publish('switched', { 'index.html': 'home' })
-    const known = edge.routes.find('switched')
+    const known = edge.routes.find(`switched.${platformDomain}`)?.route
     expect((await edge.ask('/', at('switched'))).status).toBe(200)
     edge.routes.apply([{ ...(known as NonNullable<typeof known>), ...change, version: 2 }], [])
     for (const path of ['/', '/index.html', '/nope.js', '/blog']) {

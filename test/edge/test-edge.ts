@@ -19,6 +19,7 @@ import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
 
 export const platformDomain = 'plinth.test'
+export const baseUrl = 'http://platform.test:8080'
 export const previewUrl = 'http://preview.test:8080'
 export const log = createLogger('edge', 'silent')
 
@@ -37,7 +38,7 @@ export async function storeFiles(cas: Cas, files: Files): Promise<string> {
 
 /** A route of a live site; the site's id is made of its name. */
 export function routeOf(subdomain: string, manifest_sha256: string | null, more: Partial<Route> = {}): Route {
-  const always = { enabled: true, suspended: false, trashed: false, version: 1, previews: [] }
+  const always = { enabled: true, suspended: false, trashed: false, version: 1, previews: [], former: [], domains: [] }
   return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
 }
 
@@ -87,11 +88,11 @@ export async function openTestEdge({ limits, wrap = (cas) => cas }: TestEdgeOpti
   const dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
   opened.defer(() => rm(dir, { recursive: true }))
   const cas = await openDiskCas(join(dir, 'cas'))
-  const routes = opened.use(await openRouteTable({ snapshotDir: join(dir, 'routes'), log }))
+  const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir: join(dir, 'routes'), log }))
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
   const server = opened.use(
-    await openServer(createHandler({ platformDomain, previewUrl, routes, content, log }), { port: 0 }, edgeLimits),
+    await openServer(createHandler({ platformDomain, baseUrl, previewUrl, routes, content, log }), { port: 0 }, edgeLimits),
   )
   const port = server.port ?? 0
   const stack = opened.move()
