@@ -5,6 +5,7 @@ import type { Cas } from '../infra/cas/cas.ts'
 import type { Config } from '../infra/config.ts'
 import type { PreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import type { Db } from '../infra/db/database.ts'
+import type { LookUpDomain } from '../infra/domains/look-up.ts'
 import type { Logger } from '../infra/log.ts'
 import type { SiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import type { Relay, WorkflowClient } from '../workflows/client.ts'
@@ -20,6 +21,7 @@ export interface Deps {
   readonly logFollowers: LogFollowers
   readonly previewTokens: PreviewTokens
   readonly siteChecks: SiteChecks
+  readonly lookUpDomain: LookUpDomain
   readonly log: Logger
   readonly clock: () => Date
   readonly relay: Relay

@@ -2,6 +2,7 @@ import { conflict, paymentRequired, tooManyRequests } from '../core/errors.ts'
 import { overStorageQuota, type PlanName, planAllows, planFor, planTitle, upgradeLifts } from '../core/plans.ts'
 import { storageBytes } from '../infra/db/blobs.ts'
 import type { Db } from '../infra/db/database.ts'
+import { countDomains } from '../infra/db/domains.ts'
 import { countSites } from '../infra/db/sites.ts'
 import { buildMinutes, countDeploysSince } from '../infra/db/usage.ts'
 import type { Context } from './context.ts'
@@ -75,6 +76,13 @@ export async function checkSiteQuota(db: Db, ctx: Context, project: GatedProject
   throw upgradeLifts(ctx.config.plans, project.plan, 'sites')
     ? paymentRequired(`${message} or change the plan`)
     : conflict(message)
+}
+
+/** @throws AppError `conflict` */
+export async function checkDomainQuota(db: Db, ctx: Context, project: GatedProject): Promise<void> {
+  const limit = ctx.config.plans[project.plan].domains
+  if (limit === null || (await countDomains(db, project.id)) < limit) return
+  throw conflict(`the ${planTitle(project.plan)} plan allows ${limit} ${limit === 1 ? 'domain' : 'domains'}: delete one or change the plan`)
 }
 
 const nextMonth = (now: Date) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)

@@ -6,6 +6,7 @@ import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openDatabase } from '../infra/db/database.ts'
+import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
@@ -45,6 +46,7 @@ await runMain(async () => {
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
     siteChecks: createSiteChecks(cas),
+    lookUpDomain: openDomainLookUp(config),
     log,
     clock: () => new Date(),
     relay,

@@ -24,7 +24,8 @@ export function parseDomain(ascii: string, { ownHosts, isPublicSuffix, allowWild
   const isWildcard = domain.startsWith('*.')
   const host = isWildcard ? domain.slice(2) : domain
   if (domain === '') return refuse('is not a domain name: enter only the name, such as www.example.com')
-  if (isWildcard && !allowWildcard) return refuse('may not be a wildcard: add each name on its own')
+  if (isWildcard && !allowWildcard)
+    return refuse('may not be a wildcard, for which this platform has no certificates: add each name on its own')
   if (domain.length > maxDomainLength) return refuse(`is too long: use at most ${maxDomainLength} characters`)
   const labels = host.split('.')
   if (labels.some((part) => part.length > 63))
@@ -110,7 +111,7 @@ export interface Diagnosis {
 }
 
 /** `port_80`: whether our own token is answered there, as the certificate authority will ask for it. */
-export const diagnosisChecks = ['aaaa', 'cname', 'caa', 'name_servers', 'port_80'] as const
+export const diagnosisChecks = ['txt', 'aaaa', 'cname', 'caa', 'name_servers', 'port_80'] as const
 export type DiagnosisCheck = (typeof diagnosisChecks)[number]
 export type Diagnostics = readonly Diagnosis[]
 

@@ -25,6 +25,21 @@ export const minSubdomainLength = 5
 export const maxSubdomainLength = 63
 /** Names shorter than this need a paid plan. */
 export const freeSubdomainLength = 9
+/** A name that a site has left leads to its new one for so long, and nobody else may take it. */
+export const formerSubdomainPeriodMs = 30 * 24 * 3_600_000
+/** The names of a site that is gone are kept from other projects for so long. */
+export const quarantinePeriodMs = 30 * 24 * 3_600_000
+
+/** A domain whose owner has not proved it for this long may be added by another project. */
+export const unprovenDomainPeriodMs = 7 * 24 * 3_600_000
+/** For this long the platform looks for the TXT record of a new domain by itself. */
+export const connectPeriodMs = 30 * 24 * 3_600_000
+/** The pauses between its looks grow up to this. */
+export const longestConnectPauseMs = 3_600_000
+/** How often the TXT record of a verified domain is looked for. */
+export const domainRecheckMs = 24 * 3_600_000
+/** A domain stays verified for this long after its TXT record was last seen. */
+export const domainProofPeriodMs = 7 * 24 * 3_600_000
 
 /** `deploy-files` requests that may wait for the one being processed; the next is refused with 503. */
 export const maxWaitingDeployFiles = 64

@@ -29,3 +29,20 @@ export function readable(instant: Date): string {
   const date = instant.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' })
   return `${date}, ${instant.toISOString().slice(11, 16)} UTC`
 }
+
+/** To the owner, when a change of a site's address was requested. */
+export function subdomainChangeLetter(change: {
+  readonly site_id: string
+  readonly site_name: string
+  readonly old_url: string
+  readonly new_url: string
+  readonly switch_at: Date
+}): Letter {
+  const { site_id, site_name, old_url, new_url, switch_at } = change
+  return letter(`${site_name} moves to ${new_url}`, [
+    `The site ${oneLine(site_name)} gets another address on ${readable(switch_at)}.`,
+    `Now: ${old_url}\nThen: ${new_url}`,
+    `The new address is reserved for the site already. After the change the old one leads to it for 30 days.`,
+    `To keep the old address, cancel the change before then: DELETE /api/v1/sites/${site_id}/subdomain-change, or the tool cancel_site_subdomain_change. If nobody of your project asked for this change, cancel it and replace the keys of the project.`,
+  ])
+}

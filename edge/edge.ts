@@ -1,10 +1,14 @@
+import { acmeAccount } from '../infra/acme/account.ts'
 import type { Cas } from '../infra/cas/cas.ts'
-import { followRoutes } from '../infra/db/routes.ts'
+import { certificateFeed } from '../infra/db/certificate-feed.ts'
+import { follow } from '../infra/db/feed.ts'
+import { routeFeed } from '../infra/db/routes.ts'
 import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
+import { type CertificateTable, createCertificateGetter, openCertificateTable } from './certificates.ts'
 import { openContent } from './content.ts'
 import { createHandler } from './handler.ts'
-import { openRouteTable } from './routes.ts'
+import { openRouteTable, type RouteTable } from './routes.ts'
 
 /** Visitors send no bodies, and one who reads nothing for a minute holds an open file. */
 export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 60_000 }
@@ -18,27 +22,58 @@ export interface EdgeOptions {
   readonly previewUrl: string
   readonly databaseUrl: string
   readonly cas: Cas
-  /** Keeps the routes for a start without PostgreSQL. */
+  /** Keeps routes and certificates for a start without PostgreSQL. */
   readonly snapshotDir: string
   readonly listen: Listen
+  /** Undefined: no challenge of HTTP-01 is answered, and Caddy gets no certificate. */
+  readonly certificates?: EdgeCertificates | undefined
   readonly log: Logger
+}
+
+export interface EdgeCertificates {
+  /** PLINTH_SECRET_KEY */
+  readonly secretKey: Uint8Array
+  /** Where Caddy asks for certificates. */
+  readonly listen: Listen
+  /** Whether the platform itself answers at the host. */
+  readonly isPlatformHost: (host: string) => boolean
 }
 
 export interface Edge extends AsyncDisposable {
   /** Undefined when it listens on a unix socket. */
   readonly port: number | undefined
+  readonly certificatesPort: number | undefined
 }
+
+/** Caddy asks on this machine, and waits for the answer in the middle of a handshake. */
+const getterLimits: ServerLimits = { requestTimeoutMs: 10_000 }
 
 /** Serves the routes of the snapshot at once, then follows the database. Ready when this returns; disposing drains. */
 export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const { platformDomain, baseUrl, previewUrl, log } = options
   await using opened = new AsyncDisposableStack()
   const routes = opened.use(await openRouteTable(options))
+  const certificates = opened.use(await openCertificateTable(options))
   const content = openContent(options.cas)
-  const server = opened.use(
-    await openServer(createHandler({ platformDomain, baseUrl, previewUrl, routes, content, log }), options.listen, edgeLimits),
+  const thumbprint = options.certificates && acmeAccount(options.certificates.secretKey).thumbprint
+  const isSecured = (host: string) => certificates.find(host) !== undefined
+  const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, isSecured, thumbprint, log })
+  const server = opened.use(await openServer(handler, options.listen, edgeLimits))
+  const getter =
+    options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
+  opened.use(
+    follow(options.databaseUrl, [routeFeed(routes), certificateFeed(certificates)], (now, why) => routes.setConnected(now, why)),
   )
-  opened.use(followRoutes(options.databaseUrl, routes))
   const stack = opened.move()
-  return { port: server.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+  return { port: server.port, certificatesPort: getter?.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+}
+
+function openGetter(
+  { secretKey, listen, isPlatformHost }: EdgeCertificates,
+  certificates: CertificateTable,
+  routes: RouteTable,
+  log: Logger,
+) {
+  const isRoutable = (host: string) => isPlatformHost(host) || routes.find(host)?.route.trashed === false
+  return openServer(createCertificateGetter({ certificates, isRoutable, secretKey, log }), listen, getterLimits)
 }

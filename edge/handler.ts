@@ -2,10 +2,12 @@ import type { IncomingMessage, RequestListener } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { parseHost } from '../core/hosts.ts'
 import { encodePath, parseRequestPath } from '../core/serving.ts'
+import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
+import { createOrigins, type Origins } from './origins.ts'
 import { pages } from './pages.ts'
 import { createPreviews, type PreviewOptions, type Previews } from './preview.ts'
-import { type Exchange, sendPage, sendRedirect } from './respond.ts'
+import { type Exchange, sendPage, sendRedirect, sendText } from './respond.ts'
 import type { FoundSite } from './routes.ts'
 import { serveDeploy } from './serve.ts'
 
@@ -18,6 +20,10 @@ export interface HandlerOptions extends PreviewOptions {
     /** False while a site may exist that the table does not know. */
     readonly connected: boolean
   }
+  /** Whether there is a certificate for the host; none when absent. */
+  readonly isSecured?: ((host: string) => boolean) | undefined
+  /** Of our account at the certificate authority; undefined: challenges are not answered. */
+  readonly thumbprint?: string | undefined
   readonly log: Logger
 }
 
@@ -25,8 +31,7 @@ export interface HandlerOptions extends PreviewOptions {
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
   const previews = createPreviews(options)
-  const { protocol, port } = new URL(options.baseUrl)
-  const originOf = (host: string) => `${protocol}//${host}${port === '' ? '' : `:${port}`}`
+  const origins = createOrigins(options)
   const reportFailure = failureReporter(log)
   return (req, res) => {
     const exchange: Exchange = { req, res, overlay: undefined }
@@ -36,7 +41,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
       const place = () => (exchange.overlay ? {} : { host: headers.host, url })
       res.on('close', () => log.debug({ method, ...place(), status: res.statusCode }, 'request answered'))
     }
-    answer(exchange, { ...options, previews, originOf }).catch((error: Error) => {
+    answer(exchange, { ...options, previews, origins }).catch((error: Error) => {
       // a visitor who leaves early is no failure
       if (res.destroyed && isAbort(error)) return
       reportFailure(error)
@@ -48,14 +53,17 @@ export function createHandler(options: HandlerOptions): RequestListener {
 
 interface Answering extends HandlerOptions {
   readonly previews: Previews
-  readonly originOf: (host: string) => string
+  readonly origins: Origins
 }
 
-async function answer(exchange: Exchange, { platformDomain, routes, content, previews, originOf }: Answering): Promise<void> {
+async function answer(exchange: Exchange, answering: Answering): Promise<void> {
+  const { platformDomain, routes, content, previews, origins, thumbprint } = answering
   const { req } = exchange
+  const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
+  if (proof) return sendText(exchange, proof)
   const host = parseHost(hostHeaders(req))
   if (host !== undefined && !host.endsWith(`.${platformDomain}`)) exchange.overlay = previews.overlayOf(host)
-  if (req.method !== 'GET' && req.method !== 'HEAD') return sendPage(exchange, pages.methodNotAllowed)
+  if (!isReading(req)) return sendPage(exchange, pages.methodNotAllowed)
   const target = req.httpVersionMajor === 1 ? parseRequestPath(req.url ?? '') : undefined
   if (!target || host === undefined) return sendPage(exchange, pages.badRequest)
   if (target.authority !== undefined && parseHost([target.authority]) !== host) return sendPage(exchange, pages.badRequest)
@@ -65,13 +73,19 @@ async function answer(exchange: Exchange, { platformDomain, routes, content, pre
   if (!found) return sendPage(exchange, routes.connected ? pages.unknownSite : pages.tryAgain)
   const { route, redirect } = found
   if (route.trashed) return sendPage(exchange, pages.unknownSite)
-  if (redirect) return sendRedirect(exchange, redirect.status, originOf(redirect.host) + encodePath(target.path) + target.query)
+  const address = () => encodePath(target.path) + target.query
+  if (redirect) return sendRedirect(exchange, redirect.status, origins.of(redirect.host, req) + address())
+  const secure = origins.toSecure(host, req)
+  if (secure !== undefined) return sendRedirect(exchange, 308, secure + address())
   if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
   if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
 
   const { manifest_sha256 } = route
   await serveDeploy(exchange, content, { ...target, manifest_sha256, prefix: '' })
 }
+
+const isReading = ({ method }: IncomingMessage) => method === 'GET' || method === 'HEAD'
+const pathOf = ({ url = '' }: IncomingMessage) => url.split('?', 1)[0] ?? ''
 
 /** `req.headers` shows only the first of several Host headers. */
 function hostHeaders({ rawHeaders }: IncomingMessage): string[] {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { platformHosts } from '../infra/acme/platform-names.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { createLogger } from '../infra/log.ts'
@@ -16,6 +17,11 @@ await runMain(async () => {
     cas: await openCas(config.storage.url),
     snapshotDir: join(config.dataDir, 'edge'),
     listen: { path: config.sockets.edge },
+    certificates: {
+      secretKey: required(config.secretKey, 'PLINTH_SECRET_KEY'),
+      listen: { port: required(config.acme.certificatesPort, 'PLINTH_CERTIFICATES_PORT') },
+      isPlatformHost: platformHosts(config),
+    },
     log,
   })
   log.info({ socket: config.sockets.edge }, 'edge started')

@@ -25,6 +25,12 @@ export function sendPage(exchange: Exchange, page: Page): void {
   sendBuffer(exchange, page.status, page.headers, page.body)
 }
 
+/** A plain text that no cache keeps. */
+export function sendText(exchange: Exchange, text: string): void {
+  const headers = ['Content-Type', 'text/plain; charset=utf-8', 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+  sendBuffer(exchange, 200, headers, Buffer.from(text))
+}
+
 /** Asked for again each time, also when it is permanent: the next deploy may have a file of that name. */
 export function sendRedirect(exchange: Exchange, status: 301 | 307 | 308, location: string): void {
   const headers = ['Location', location, 'Cache-Control', 'no-cache', 'X-Content-Type-Options', 'nosniff']

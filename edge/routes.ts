@@ -57,8 +57,8 @@ function placesOf(route: Route, platformDomain: string): Place[] {
  * when its version is higher than the known one.
  */
 export async function openRouteTable(options: RouteTableOptions): Promise<RouteTable> {
-  const { platformDomain, log, snapshotDelayMs = 1000 } = options
-  const snapshots = await openSnapshots(options.snapshotDir, log)
+  const { platformDomain, log, snapshotDir: dir, snapshotDelayMs: delayMs } = options
+  const snapshots = await openSnapshots<Route>({ dir, name: 'routes', complete, log, delayMs })
   const bySite = new Map<string, Route>()
   const byHost = new Map<string, Place>()
   const byToken = new Map<string, FoundPreview>()
@@ -84,27 +84,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     return true
   }
 
-  let timer: NodeJS.Timeout | undefined
-  let saving: Promise<void> = Promise.resolve()
-  let lastSaveMs = 0
-
-  function save(): void {
-    timer = undefined
-    saving = saving.then(async () => {
-      const startedAt = performance.now()
-      try {
-        await snapshots.save([...bySite.values()])
-      } catch (error) {
-        log.warn({ err: error }, 'route snapshot could not be written')
-      }
-      lastSaveMs = performance.now() - startedAt
-    })
-  }
-
-  /** A table that is large to write is written more rarely. */
-  function changed(): void {
-    timer ??= setTimeout(save, Math.max(snapshotDelayMs, lastSaveMs * 20))
-  }
+  const changed = () => snapshots.changed(() => [...bySite.values()])
 
   for (const route of await snapshots.load()) take(route)
   log.info({ routes: bySite.size }, 'routes read from the snapshot')
@@ -145,12 +125,10 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
       reason = why
     },
 
-    async [Symbol.asyncDispose]() {
-      if (timer) {
-        clearTimeout(timer)
-        save()
-      }
-      await saving
-    },
+    [Symbol.asyncDispose]: () => snapshots[Symbol.asyncDispose](),
   }
 }
+
+/** What snapshots of earlier versions do not have. */
+const complete = (route: Route): Route => ({ ...later, ...route })
+const later = { previews: [], former: [], domains: [] }

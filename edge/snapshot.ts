@@ -1,19 +1,74 @@
 import { createHash } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Route } from '../infra/db/routes.ts'
 import type { Logger } from '../infra/log.ts'
 
 const kept = 3
-const format = 'plinth-routes-1'
-const numbered = /^routes-(\d{12})\.json$/
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
+export interface SnapshotOptions<T> {
+  readonly dir: string
+  /** What the files are named after. */
+  readonly name: 'routes' | 'certificates'
+  /** Makes an entry of an earlier version complete. */
+  readonly complete: (entry: T) => T
+  readonly log: Logger
+  /** How long changes are gathered before a snapshot is written. */
+  readonly delayMs?: number | undefined
+}
+
+/** Keeps what a table holds for the next start. Disposing writes what has changed. */
+export interface Snapshots<T> extends AsyncDisposable {
+  /** The newest sound snapshot; empty when there is none. */
+  load(): Promise<T[]>
+  /** Writes what `entries` gives, soon; a table that is large to write is written more rarely. */
+  changed(entries: () => readonly T[]): void
+}
+
 /**
- * Routes on disk, so that an edge which starts without PostgreSQL knows them. A file is a line with the checksum and a line
+ * Entries on disk, so that an edge which starts without PostgreSQL knows them. A file is a line with the checksum and a line
  * of JSON, written whole or not at all; the last three are kept.
  */
-export async function openSnapshots(dir: string, log: Logger) {
+export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 1000 }: SnapshotOptions<T>): Promise<Snapshots<T>> {
+  const files = await openFiles({ dir, name, complete, log })
+  let timer: NodeJS.Timeout | undefined
+  let latest: () => readonly T[] = () => []
+  let saving: Promise<void> = Promise.resolve()
+  let lastSaveMs = 0
+
+  function save(): void {
+    timer = undefined
+    saving = saving.then(async () => {
+      const startedAt = performance.now()
+      try {
+        await files.save(latest())
+      } catch (error) {
+        log.warn({ err: error }, `snapshot of ${name} could not be written`)
+      }
+      lastSaveMs = performance.now() - startedAt
+    })
+  }
+
+  return {
+    load: files.load,
+    changed(entries) {
+      latest = entries
+      timer ??= setTimeout(save, Math.max(delayMs, lastSaveMs * 20))
+    },
+    async [Symbol.asyncDispose]() {
+      if (timer) {
+        clearTimeout(timer)
+        save()
+      }
+      await saving
+    },
+  }
+}
+
+async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T>, 'delayMs'>) {
+  const numbered = new RegExp(`^${name}-(\\d{12})\\.json$`)
+  const format = `plinth-${name}-1`
+  const parse = (text: string) => parseSnapshot<T>(text, format)?.map(complete)
   await mkdir(dir, { recursive: true })
   const newestFirst = async () =>
     (await readdir(dir))
@@ -23,37 +78,33 @@ export async function openSnapshots(dir: string, log: Logger) {
 
   return {
     /** The newest sound snapshot; empty when there is none. A broken one is put aside as `.bad`. */
-    async load(): Promise<Route[]> {
-      for (const name of await newestFirst()) {
-        const routes = parse(await readFile(join(dir, name), 'utf8'))
-        if (routes) return routes
-        await rename(join(dir, name), join(dir, `${name}.bad`))
-        log.error({ file: name }, 'broken route snapshot put aside')
+    async load(): Promise<T[]> {
+      for (const file of await newestFirst()) {
+        const entries = parse(await readFile(join(dir, file), 'utf8'))
+        if (entries) return entries
+        await rename(join(dir, file), join(dir, `${file}.bad`))
+        log.error({ file }, 'broken snapshot put aside')
       }
       return []
     },
 
-    async save(routes: readonly Route[]): Promise<void> {
-      const body = JSON.stringify(routes)
+    async save(entries: readonly T[]): Promise<void> {
+      const body = JSON.stringify(entries)
       const before = await newestFirst()
       const number = Number(numbered.exec(before[0] ?? '')?.[1] ?? 0) + 1
-      const temporary = join(dir, 'routes.tmp')
+      const temporary = join(dir, `${name}.tmp`)
       await writeDurably(temporary, `${format} ${sha256(body)}\n${body}\n`)
-      await rename(temporary, join(dir, `routes-${String(number).padStart(12, '0')}.json`))
+      await rename(temporary, join(dir, `${name}-${String(number).padStart(12, '0')}.json`))
       await flush(dir)
-      for (const name of before.slice(kept - 1)) await rm(join(dir, name), { force: true })
+      for (const file of before.slice(kept - 1)) await rm(join(dir, file), { force: true })
     },
   }
 }
 
-/** What files of earlier versions do not have. */
-const later = { previews: [], former: [], domains: [] }
-
-function parse(text: string): Route[] | undefined {
+function parseSnapshot<T>(text: string, format: string): T[] | undefined {
   const [header, body = '', end, ...more] = text.split('\n')
   if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined
-  const routes = JSON.parse(body) as (Omit<Route, keyof typeof later> & Partial<Route>)[]
-  return routes.map((route) => ({ ...later, ...route }))
+  return JSON.parse(body) as T[]
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {

@@ -12,7 +12,10 @@ import type { Toolchain } from '../infra/toolchain.ts'
 import type { BuildInput, BuildResult } from '../workflows/contract.ts'
 import { type BuildLog, openBuildLog } from './build-log.ts'
 import { collectFiles } from './collect.ts'
+import type { Step } from './confine.ts'
 import { explainFailure } from './failure.ts'
+import { nameInstall } from './install-inputs.ts'
+import { type Install, takeInstall } from './kept-installs.ts'
 import { findOutput } from './output-folder.ts'
 import type { PackageCache, PackageCaches } from './package-cache.ts'
 import type { BuildTools, Sandbox } from './sandbox.ts'
@@ -59,7 +62,7 @@ interface Execution {
   readonly tools: BuildTools
   readonly folder: string
   readonly command: Command
-  readonly before?: readonly Command[]
+  readonly before?: readonly Step[]
 }
 
 /** Thrown inside a build for what is wrong with the source; its message is the deploy's `error`. */
@@ -93,15 +96,20 @@ async function buildIn(
   const maxBytes = Math.min(input.storage_bytes ?? unlimitedBytes, unlimitedBytes)
   let build_mode: BuildResult['build_mode'] = 'static'
   let commandMs = 0
+  let install: Install | undefined
 
   try {
-    return await succeed(await artifact())
+    const built = await succeed(await artifact())
+    await keepInstall()
+    return built
   } catch (error) {
     signal.throwIfAborted()
     const refusal = error instanceof AppError && (error.kind === 'invalid' || error.kind === 'conflict')
     if (!refusal && !(error instanceof SourceFault)) throw error
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build failed')
     buildLog.line(`failed: ${error.message.split('\n', 1)[0]}`)
+    if (install?.restored) buildLog.line('the next build installs its packages anew')
+    else await keepInstall()
     return { ...facts(), outcome: 'failed', error: error.message }
   }
 
@@ -137,10 +145,17 @@ async function buildIn(
     onPhase('install')
     const cache = await takeCache(plan)
     const tools = await toolsOf(plan, cache?.isWarm)
-    await execute({ root, tools, folder: plan.installFolder, command: plan.install, before: [['node', '-v']] })
+    install = await takeInstallOf(plan, root, paths, folder)
+    const before: Step[] = [['node', '-v']]
+    if (install?.restored) {
+      before.push(commandLine(plan.installFolder, plan.install), restoredText(plan.lockName ?? '', install.restored.packages))
+    } else {
+      await execute({ root, tools, folder: plan.installFolder, command: plan.install, before: before.splice(0) })
+      await install?.remember()
+    }
     try {
       onPhase('build')
-      await execute({ root, tools, folder, command: plan.build })
+      await execute({ root, tools, folder, command: plan.build, before })
     } finally {
       if (!signal.aborted) await cache?.keep().catch((error) => log.warn({ err: error }, 'packages not kept'))
     }
@@ -166,6 +181,18 @@ async function buildIn(
     const cache = await caches.take(request, workspace, slot)
     if (cache.isWarm) buildLog.line('packages of an earlier build with this lock file are at hand')
     return cache
+  }
+
+  /** Undefined where only an install can tell what it leaves, or where nothing is handed on. */
+  async function takeInstallOf(plan: BuildPlan, root: string, paths: ReadonlySet<string>, folder: string) {
+    const name = sandbox.status.level.startsWith('A') ? await nameInstall(root, paths, folder, plan) : undefined
+    if (name === undefined) return undefined
+    const request = { project_id: input.project_id, name, root, folder: plan.installFolder }
+    return await takeInstall(caches.folders, request, workspace, slot)
+  }
+
+  async function keepInstall(): Promise<void> {
+    await install?.keep().catch((error) => log.warn({ err: error }, 'installed packages not kept'))
   }
 
   async function execute({ root, tools, folder, command, before = [] }: Execution): Promise<void> {
@@ -220,6 +247,13 @@ async function buildIn(
     }
   }
 }
+
+/** As the sandbox says what it runs. */
+const commandLine = (folder: string, command: Command) =>
+  `$ ${folder && `cd ${folder.slice(0, -1)} && `}${command.join(' ')}`
+
+const restoredText = (lockName: string, packages: number) =>
+  `node_modules restored from the last install of the same ${lockName} (${counted(packages, 'package')})`
 
 const counted = (count: number, what: string) => (count === 1 ? `1 ${what}` : `${count} ${what}s`)
 

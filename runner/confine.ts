@@ -8,6 +8,9 @@ import type { Command } from '../core/build-plan.ts'
 import { inside, type SandboxView, sandboxArguments } from './bubblewrap.ts'
 import type { Cgroup } from './cgroup.ts'
 
+/** A command, or a line for the log between commands. */
+export type Step = Command | string
+
 export interface Confinement {
   /** Undefined runs without isolation, which the operator has allowed. */
   readonly bwrap: string | undefined
@@ -55,7 +58,7 @@ const outputGraceMs = 2000
 /** Runs commands one after the other, until one fails, and leaves no process behind when it returns. */
 export async function runConfined(
   { bwrap, uid, cgroup, view }: Confinement,
-  { commands, folder }: { readonly commands: readonly Command[]; readonly folder?: string | undefined },
+  { commands, folder }: { readonly commands: readonly Step[]; readonly folder?: string | undefined },
   options: ConfinedOptions,
 ): Promise<Ended> {
   options.signal.throwIfAborted()

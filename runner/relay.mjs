@@ -39,7 +39,12 @@ const env = {
 
 report({ started: true })
 let code = 0
-for (const [program, ...args] of commands) {
+for (const step of commands) {
+  if (typeof step === 'string') {
+    writeSync(1, `${step}\n`)
+    continue
+  }
+  const [program, ...args] = step
   writeSync(1, `$ ${folder ? `cd ${folder.slice(0, -1)} && ` : ''}${[program, ...args].join(' ')}\n`)
   code = await run(program, args)
   if (code !== 0) break

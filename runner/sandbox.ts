@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto'
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
-import type { Command, PackageManager } from '../core/build-plan.ts'
+import type { PackageManager } from '../core/build-plan.ts'
 import type { Config } from '../infra/config.ts'
 import type { Logger } from '../infra/log.ts'
 import { inside } from './bubblewrap.ts'
 import { type CgroupLimits, type Cgroups, findCgroups } from './cgroup.ts'
-import { type Ended, runConfined } from './confine.ts'
+import { type Ended, runConfined, type Step } from './confine.ts'
 import { openEgress, publicEgress } from './egress.ts'
 import { managerEnvironment } from './manager-environment.ts'
 import { testIsolation } from './self-test.ts'
@@ -45,7 +45,7 @@ export type StopCause = 'time' | 'disk' | 'output' | 'memory'
 export interface RunRequest {
   readonly workspace: Workspace
   readonly slot: Slot
-  readonly commands: readonly Command[]
+  readonly commands: readonly Step[]
   /** Of the source, where the commands run, with a slash at its end; the source itself when it is empty. */
   readonly folder?: string
   /** Node 20 when it is left out. */

@@ -24,7 +24,8 @@ export type SourcePlan =
       /** Where the lock file lies, with a slash at its end; the root is empty. */
       readonly installFolder: string
       readonly build: Command
-      /** Undefined without a lock file. */
+      /** Both are undefined without a lock file. */
+      readonly lockName: string | undefined
       readonly lockSha256: string | undefined
     }
   | { readonly kind: 'refused'; readonly error: string }
@@ -53,6 +54,7 @@ export async function planSource(root: string, paths: ReadonlySet<string>, folde
     ...plan,
     node: node.major,
     installFolder: lock?.folder ?? folder,
+    lockName: lock?.name,
     lockSha256: lock && (await sha256Of(join(root, lock.folder, lock.name))),
   }
 }

@@ -44,7 +44,7 @@ const allowed: Record<string, readonly RegExp[]> = {
   'workflows/contract': [/^core\//, /^workflows\/contract\.ts$/],
   runner: [/^core\//, /^infra\/(?!db\/)/, /^workflows\/contract(\/|\.ts$)/],
   client: [],
-  edge: [/^core\//, /^infra\/(?!db\/)/, /^infra\/db\/(routes|traffic)\.ts$/],
+  edge: [/^core\//, /^infra\/(?!db\/)/, /^infra\/db\/(routes|feed|certificate-feed|traffic)\.ts$/],
 }
 
 const ruleOf = (file: string) =>

@@ -20,9 +20,11 @@ import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { type Db, openDatabase } from '../infra/db/database.ts'
+import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger } from '../infra/log.ts'
+import { openMailer } from '../infra/mail/mailer.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { openPackageCaches } from '../runner/package-cache.ts'
@@ -136,6 +138,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     PLINTH_PREVIEW_URL: `http://preview.localhost:${edgePort}`,
     PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_TOOLCHAIN: toolchain,
+    // nobody answers there: no test asks the name servers of this machine
+    PLINTH_DNS_SERVERS: '127.0.0.1:9',
     ...registry,
     ...options.env,
   })
@@ -148,12 +152,15 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const clock = () => new Date(Date.now() + shiftMs)
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
+  const lookUpDomain = openDomainLookUp(config)
   if (options.worker !== false) {
     const bundle = { code: inject('workflowBundle') }
     const buildsPerProject = config.build.perProject
-    stack.use(
-      startControlWorker(temporal, { db, cas, buildLogs, plans: config.plans, buildsPerProject, relay, log, clock }, bundle),
-    )
+    const { plans } = config
+    const { smtpUrl } = config.mail
+    const mailer = smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl))
+    const deps = { config, db, cas, buildLogs, plans, buildsPerProject, lookUpDomain, mailer, relay, log, clock }
+    stack.use(startControlWorker(temporal, deps, bundle))
   }
   if (options.runner) {
     const sandbox = stack.use(await openSandbox({ config, log }))
@@ -177,6 +184,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
     siteChecks: createSiteChecks(cas),
+    lookUpDomain,
     draining: draining.signal,
     log,
     clock,

@@ -2,7 +2,9 @@ import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { openDatabase } from '../infra/db/database.ts'
+import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { createLogger } from '../infra/log.ts'
+import { openMailer } from '../infra/mail/mailer.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
 import { openWorkflowClient, startRelay } from './client.ts'
@@ -24,9 +26,14 @@ await runMain(async () => {
   const relay = stack.use(startRelay(db, client, log))
   const buildsPerProject = config.build.perProject
   const buildLogs = openBuildLogs(config.storage.url)
-  const deps = { db, cas, buildLogs, plans: config.plans, buildsPerProject, relay, log, clock }
+  const lookUpDomain = openDomainLookUp(config)
+  const mailer = config.mail.smtpUrl === undefined ? undefined : stack.use(openMailer(config.mail.smtpUrl))
+  const deps = { config, db, cas, buildLogs, plans: config.plans, buildsPerProject, lookUpDomain, mailer, relay, log, clock }
   stack.use(startControlWorker(temporal, deps, await bundleWorkflows()))
-  stack.use(startReconciler(db, client, log, { intervalMs: 60_000, stalledAfterMs: 30_000, buildsPerProject }))
+  const { checkIntervalMs } = config.dns
+  const intervalMs = 60_000
+  const looks = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, buildsPerProject }
+  stack.use(startReconciler(db, client, log, looks))
   stack.use(startSchedules(temporal, log))
   return stack.move()
 })

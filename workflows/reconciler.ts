@@ -1,21 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { listProjectsWithFreeTurns } from '../infra/db/build-turns.ts'
 import type { Db } from '../infra/db/database.ts'
-import { listStalledDeploys, retryDeploy } from '../infra/db/deploys.ts'
 import { lockProject } from '../infra/db/projects.ts'
 import { insertWorkflowStart, pendingWorkflowStarts } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
 import type { WorkflowClient } from './client.ts'
-import { deployStart, deployWorkflowId } from './contract.ts'
 import { giveTurns } from './turns.ts'
+import { type Unfinished, type UnfinishedOptions, unfinishedWork } from './unfinished.ts'
 
-const batchSize = 200
-
-export interface ReconcileOptions {
-  /** A deploy that moved more recently is left alone. */
-  readonly stalledAfterMs: number
+export interface ReconcileOptions extends UnfinishedOptions {
   /** How many builds of a project may run or wait for a slot at once. */
   readonly buildsPerProject: number
+  /** Begins what is due by its date alone. */
+  readonly beginDue?: (now: Date) => Promise<unknown>
 }
 
 export interface ReconcilerOptions extends ReconcileOptions {
@@ -23,42 +20,38 @@ export interface ReconcilerOptions extends ReconcileOptions {
   readonly intervalMs: number
 }
 
-type Stalled = Awaited<ReturnType<typeof listStalledDeploys>>[number]
-
 /**
- * Restarts deploys that a crash or a lost Temporal store left behind: PostgreSQL says what is unfinished, Temporal is asked by
- * id whether someone works on it. Only "no such workflow" and a closed run count; any error means do nothing. Then gives turns that
- * nobody uses to builds that wait for one. Answers the deploys that it restarted.
+ * Restarts what a crash or a lost Temporal store left behind: PostgreSQL says what is unfinished, Temporal is asked by id whether someone
+ * works on it. Only "no such workflow" and a closed run count; any error means do nothing. Then gives turns that nobody uses to
+ * builds that wait for one. Answers the ids of the workflows that it found missing.
  */
 export async function reconcile(db: Db, client: WorkflowClient, now: Date, options: ReconcileOptions): Promise<string[]> {
-  const before = new Date(now.getTime() - options.stalledAfterMs)
   const restarted: string[] = []
-  for (let afterId: string | undefined; ; ) {
-    const stalled = await listStalledDeploys(db, before, { limit: batchSize, afterId })
-    const pending = await pendingWorkflowStarts(db, stalled.map(deployWorkflowId))
-    for (const deploy of stalled) {
-      if (pending.has(deployWorkflowId(deploy)) || (await isWorkedOn(client, deploy))) continue
-      if (await restart(db, deploy)) restarted.push(deploy.deploy_id)
+  for await (const batch of unfinishedWork(db, now, options)) {
+    const pending = await pendingWorkflowStarts(
+      db,
+      batch.map((one) => one.workflow_id),
+    )
+    for (const one of batch) {
+      if (pending.has(one.workflow_id) || (await isWorkedOn(client, one))) continue
+      if (await restart(db, one)) restarted.push(one.workflow_id)
     }
-    if (stalled.length < batchSize) break
-    afterId = stalled.at(-1)?.deploy_id
   }
+  await options.beginDue?.(now)
   await giveFreeTurns(db, now, options.buildsPerProject)
   return restarted
 }
 
-async function isWorkedOn(client: WorkflowClient, deploy: Stalled): Promise<boolean> {
-  const status = await client.status(deployWorkflowId(deploy))
+async function isWorkedOn(client: WorkflowClient, { workflow_id }: Unfinished): Promise<boolean> {
+  const status = await client.status(workflow_id)
   return status === 'RUNNING' || status === 'CONTINUED_AS_NEW' || status === 'PAUSED'
 }
 
-/** The next attempt has no turn: it asks for one again. */
-function restart(db: Db, deploy: Stalled): Promise<boolean> {
+function restart(db: Db, unfinished: Unfinished): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
-    await lockProject(tx, deploy.project_id)
-    if (!(await retryDeploy(tx, deploy.deploy_id, deploy.attempt))) return false
-    await insertWorkflowStart(tx, deployStart({ ...deploy, attempt: deploy.attempt + 1 }))
-    return true
+    const start = await unfinished.startAgain(tx)
+    if (start) await insertWorkflowStart(tx, start)
+    return start !== undefined
   })
 }
 
@@ -78,7 +71,7 @@ export function startReconciler(db: Db, client: WorkflowClient, log: Logger, opt
     while (!stopped.signal.aborted) {
       try {
         const restarted = await reconcile(db, client, new Date(), options)
-        if (restarted.length > 0) log.warn({ deploy_ids: restarted }, 'stalled deploys restarted')
+        if (restarted.length > 0) log.warn({ workflow_ids: restarted }, 'stalled work restarted')
       } catch (error) {
         log.warn({ err: error }, 'reconciler waits')
       }

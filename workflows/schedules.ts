@@ -9,12 +9,18 @@ import {
 import { defineSearchAttributeKey } from '@temporalio/common'
 import type { Logger } from '../infra/log.ts'
 import type { TemporalAddress } from '../infra/temporal/worker.ts'
+import { domainRecheck } from './contract/domains.ts'
 import { queues, storageSweep } from './contract.ts'
 
 const retryMs = 5000
 const deadlineMs = 5000
 
-const sweepStorage: Omit<ScheduleOptions, 'scheduleId' | 'memo'> = {
+type Schedule = Omit<ScheduleOptions, 'memo'>
+
+const triggeredBySchedule = [{ key: defineSearchAttributeKey('Trigger', 'KEYWORD'), value: 'schedule' }]
+
+const sweepStorage: Schedule = {
+  scheduleId: storageSweep.schedule_id,
   spec: { intervals: [{ every: '1h' }], jitter: '10m' },
   policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '5m' },
   action: {
@@ -24,18 +30,37 @@ const sweepStorage: Omit<ScheduleOptions, 'scheduleId' | 'memo'> = {
     taskQueue: queues.control,
     args: [{}],
     staticSummary: '**Storage** gives up unused blobs and objects',
-    typedSearchAttributes: [{ key: defineSearchAttributeKey('Trigger', 'KEYWORD'), value: 'schedule' }],
+    typedSearchAttributes: triggeredBySchedule,
   },
 }
 
+const recheckDomains: Schedule = {
+  scheduleId: domainRecheck.schedule_id,
+  spec: { intervals: [{ every: '1h' }], jitter: '10m' },
+  policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '5m' },
+  action: {
+    type: 'startWorkflow',
+    workflowType: 'recheckDomains',
+    workflowId: domainRecheck.workflow_id,
+    taskQueue: queues.control,
+    staticSummary: '**Domains** are looked up again',
+    typedSearchAttributes: triggeredBySchedule,
+  },
+}
+
+const schedules = [sweepStorage, recheckDomains]
+
 /** Makes the schedules what they should be. An operator's pause stays. */
 async function ensureSchedules(client: ScheduleClient): Promise<void> {
-  const { schedule_id } = storageSweep
+  for (const schedule of schedules) await ensureSchedule(client, schedule)
+}
+
+async function ensureSchedule(client: ScheduleClient, { scheduleId, ...wanted }: Schedule): Promise<void> {
   try {
-    await client.create({ scheduleId: schedule_id, ...sweepStorage })
+    await client.create({ scheduleId, ...wanted })
   } catch (error) {
     if (!(error instanceof ScheduleAlreadyRunning)) throw error
-    await client.getHandle(schedule_id).update(({ state }) => ({ ...sweepStorage, state }))
+    await client.getHandle(scheduleId).update(({ state }) => ({ ...wanted, state }))
   }
 }
 

@@ -3,9 +3,15 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
+import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
+import { createMailActivities, type MailActivityDeps } from './activities/mails.ts'
+import { createNameActivities } from './activities/names.ts'
+import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createRetentionActivities } from './activities/retention.ts'
 import { createStorageActivities, type StorageActivityDeps } from './activities/storage.ts'
 import { queues } from './contract.ts'
+
+const beginOrder: DomainActivityDeps['beginOrder'] = () => Promise.reject(new Error('certificates are not there yet'))
 
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
 
@@ -18,7 +24,7 @@ export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath, logger:
  */
 export function startControlWorker(
   temporal: TemporalAddress,
-  deps: DeployActivityDeps & StorageActivityDeps,
+  deps: DeployActivityDeps & StorageActivityDeps & MailActivityDeps & Omit<DomainActivityDeps, 'beginOrder'>,
   bundle: { readonly code: string },
 ): AsyncDisposable {
   const options = {
@@ -29,6 +35,10 @@ export function startControlWorker(
       ...createRetentionActivities(deps),
       ...createCheckActivities(deps),
       ...createStorageActivities(deps),
+      ...createDomainActivities({ ...deps, beginOrder }),
+      ...createRecheckActivities(deps),
+      ...createNameActivities(deps),
+      ...createMailActivities(deps),
     },
     // a killed worker costs this long, not the default 10 s
     stickyQueueScheduleToStartTimeout: '2s',

@@ -1,16 +1,20 @@
 import type { Operation } from '../operation.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
+import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
 import { get_logs } from './logs.ts'
 import { check_deploy, deploy_manifest, get_manifest, put_blob } from './manifest-deploys.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
+import { cancel_site_subdomain_change, change_site_subdomain } from './subdomain-changes.ts'
+import { delete_site, list_trashed, restore_site } from './trash.ts'
 
 /** The chapters of the documentation, in their order. */
 export const tags = {
   Session: 'Who calls, and what the key may do.',
   Sites: 'A site is an address with a history of deploys; one of them is live.',
   Deploys: 'A deploy is one set of files. It is queued at once, processed in the background, and live when its status is active.',
+  Domains: 'A custom domain shows its site when the TXT record proves whose it is and the A record leads here.',
 }
 
 /** Every operation of a project key, in the order of the documentation. */
@@ -20,7 +24,12 @@ export const operations: readonly Operation[] = [
   create_site,
   get_site,
   update_site,
+  delete_site,
+  list_trashed,
+  restore_site,
   set_site_enabled,
+  change_site_subdomain,
+  cancel_site_subdomain_change,
   list_deploys,
   deploy_site,
   deploy_files,
@@ -34,4 +43,8 @@ export const operations: readonly Operation[] = [
   get_preview_url,
   revoke_preview_url,
   delete_deploy,
+  list_domains,
+  set_custom_domain,
+  verify_domain,
+  delete_domain,
 ]

@@ -1,22 +1,19 @@
 import { z } from 'zod'
 import { parseRootDir } from '../../core/build-plan.ts'
-import { conflict, invalid } from '../../core/errors.ts'
-import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../../core/hostnames.ts'
-import { maxSubdomainLength, minSubdomainLength } from '../../core/limits.ts'
-import { planAllows, planFor } from '../../core/plans.ts'
+import { invalid } from '../../core/errors.ts'
 import { findRecommendations } from '../../infra/db/deploys.ts'
 import { lockProject } from '../../infra/db/projects.ts'
-import { insertSite, isSubdomainTaken, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
+import { insertSite, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
+import { isSubdomainTaken } from '../../infra/db/subdomains.ts'
 import { inTrash } from '../accept-deploy.ts'
 import { checkSiteQuota } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
 import { description, name, requireVisible, site_id } from '../resources/fields.ts'
 import { Site, siteOfCaller, siteView } from '../resources/site.ts'
+import { readSubdomain, requirePlanFor, subdomainField, taken } from '../subdomains.ts'
 
 const tag = 'Sites'
-/** What `parseSubdomain` accepts, for the documents: a hyphen neither at the ends nor at both the third and the fourth place. */
-const subdomainPattern = '^[A-Za-z0-9][A-Za-z0-9-](?:[A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])[A-Za-z0-9-]{0,58}[A-Za-z0-9]$'
 
 export const list_sites = operation({
   id: 'list_sites',
@@ -39,33 +36,21 @@ export const create_site = operation({
   rest: 'POST /api/v1/sites',
   tool: {},
   scope: 'editor',
-  input: z.object({
-    name,
-    subdomain: z
-      .string()
-      .meta({ minLength: minSubdomainLength, maxLength: maxSubdomainLength, pattern: subdomainPattern })
-      .describe('5 to 63 letters, digits and hyphens; fewer than 9 need a paid plan.'),
-  }),
+  input: z.object({ name, subdomain: subdomainField }),
   example: { name: 'Field notes', subdomain: 'field-notes' },
   output: Site,
   errors: [400, 402, 409],
   handler: async (ctx, input) => {
     requireVisible(input.name)
-    const wanted = input.subdomain.toLowerCase()
-    const parsed = parseSubdomain(wanted)
-    // some reserved names are too short for anyone, but "reserved" tells more
-    if (isReservedSubdomain(wanted)) throw conflict(`the subdomain ${wanted} is reserved; choose another`)
-    if (!parsed.ok) throw invalid(`the subdomain ${parsed.reason}`)
-    const { subdomain } = parsed
+    const subdomain = readSubdomain(input.subdomain)
+    const now = ctx.clock()
     const site = await ctx.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, ctx.caller.project_id)
-      if (await isSubdomainTaken(tx, subdomain)) throw taken(subdomain)
-      if (isShortSubdomain(subdomain) && !planAllows(project.plan, 'short_subdomain')) {
-        throw invalid(`subdomains of fewer than 9 characters need the ${planFor('short_subdomain')} plan or higher`)
-      }
+      if (await isSubdomainTaken(tx, subdomain, { project_id: project.id }, now)) throw taken(subdomain)
+      requirePlanFor(subdomain, project.plan)
       await checkSiteQuota(tx, ctx, project)
       if (project.suspended) throw suspended()
-      const row = await insertSite(tx, { project_id: project.id, name: input.name, subdomain })
+      const row = await insertSite(tx, { project_id: project.id, name: input.name, subdomain }, now)
       if (!row) throw taken(subdomain)
       return row
     })
@@ -153,5 +138,3 @@ function rootDir(given: string | null | undefined): string | null | undefined {
   if (!parsed.ok) throw invalid(`root_dir ${parsed.reason}; name a folder of the source, such as apps/web`)
   return parsed.rootDir
 }
-
-const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)

@@ -1,5 +1,9 @@
 import type { Operation } from '../operation.ts'
+import { mailOperations } from './mails.ts'
 import { projectOperations } from './projects.ts'
 
 /** Every operation of the operator token. An address that sends many wrong tokens gets 429 from any of them. */
-export const operatorOperations: readonly Operation[] = projectOperations.map((op) => ({ ...op, errors: [...op.errors, 429] }))
+export const operatorOperations: readonly Operation[] = [...projectOperations, ...mailOperations].map((op) => ({
+  ...op,
+  errors: [...op.errors, 429],
+}))

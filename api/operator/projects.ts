@@ -3,6 +3,7 @@ import { notFound } from '../../core/errors.ts'
 import { planNames } from '../../core/plans.ts'
 import { scopes } from '../../core/scopes.ts'
 import { storageBytes } from '../../infra/db/blobs.ts'
+import { countDomains } from '../../infra/db/domains.ts'
 import { insertKey, type KeyRow, listKeys, revokeKey } from '../../infra/db/keys.ts'
 import { findProject, insertProject, listProjects, type ProjectRow, updateProject } from '../../infra/db/projects.ts'
 import { countSites } from '../../infra/db/sites.ts'
@@ -105,7 +106,7 @@ export const projectOperations = [
         ...projectView(project),
         usage: {
           sites: await countSites(ctx.db, id),
-          domains: 0,
+          domains: await countDomains(ctx.db, id),
           storage_bytes: await storageBytes(ctx.db, id),
           forms_this_month: 0,
           build_minutes_this_month: await buildMinutes(ctx.db, id, now),

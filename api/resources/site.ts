@@ -19,7 +19,10 @@ export const Site = z
     root_dir: z.string().nullable().describe('The folder of a source that is built and published; null is its root.'),
     deletion_scheduled_at: time.nullable().describe('Set while the site is in the trash.'),
     active_deploy_id: z.uuid().nullable().describe('The deploy that visitors see.'),
-    pending_subdomain: z.object({ subdomain: z.string(), switch_at: time }).nullable(),
+    pending_subdomain: z
+      .object({ subdomain: z.string(), switch_at: time })
+      .nullable()
+      .describe('The name that the site will have, and from when on; null when no change is pending.'),
     access_mode: z.enum(['password', 'email', 'subscribers', 'members', 'paid']).nullable(),
     created_at: time,
     updated_at: time,
@@ -42,16 +45,22 @@ export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
     root_dir: row.root_dir,
     deletion_scheduled_at: isoTimeOrNull(row.deletion_scheduled_at),
     active_deploy_id: row.active_deploy_id,
-    pending_subdomain: null,
+    pending_subdomain: pendingView(row),
     access_mode: null,
     created_at: isoTime(row.created_at),
     updated_at: isoTime(row.updated_at),
   }
 }
 
+function pendingView({ pending_subdomain: subdomain, pending_switch_at }: SiteRow): z.input<typeof Site>['pending_subdomain'] {
+  return subdomain === null || pending_switch_at === null ? null : { subdomain, switch_at: isoTime(pending_switch_at) }
+}
+
 /** @throws AppError `not_found` */
 export async function siteOfCaller(ctx: Context, { site_id }: { site_id: string }): Promise<SiteRow> {
   const site = await findSite(ctx.db, ctx.caller.project_id, site_id)
-  if (!site) throw notFound('there is no site with this id in the project; list_sites shows them all')
+  if (!site) throw noSuchSite()
   return site
 }
+
+export const noSuchSite = () => notFound('there is no site with this id in the project; list_sites shows them all')

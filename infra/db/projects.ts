@@ -35,14 +35,14 @@ export function lockProject(tx: Tx, id: string): Promise<ProjectRow> {
   return tx.selectFrom('projects').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirstOrThrow()
 }
 
-/** As {@link lockProject}, for the project that owns the deploy. */
-export function lockProjectOfDeploy(tx: Tx, deployId: string): Promise<ProjectRow> {
+/** As {@link lockProject}, for the project that owns the deploy; undefined when the deploy is gone with its site. */
+export function lockProjectOfDeploy(tx: Tx, deployId: string): Promise<ProjectRow | undefined> {
   return tx
     .selectFrom('projects')
     .selectAll()
     .where('id', '=', (eb) => eb.selectFrom('deploys').select('project_id').where('id', '=', deployId))
     .forNoKeyUpdate()
-    .executeTakeFirstOrThrow()
+    .executeTakeFirst()
 }
 
 /** Undefined when there is no such project. A change of the suspension reaches the edge with the commit. */

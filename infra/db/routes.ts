@@ -1,19 +1,8 @@
-import { setTimeout } from 'node:timers/promises'
-import {
-  type Expression,
-  type ExpressionBuilder,
-  Kysely,
-  PostgresDialect,
-  type PostgresPoolClient,
-  type SqlBool,
-  sql,
-} from 'kysely'
+import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
-import pg from 'pg'
-// decides how the values of a row are read: without it a version would be text
-import './database.ts'
 import { withPrimaries } from '../../core/domains.ts'
 import type { Db } from './database.ts'
+import { type Feed, type FollowOptions, follow, type SetConnected } from './feed.ts'
 import type { DB } from './schema.ts'
 
 /** What the edge has to know of one site. */
@@ -70,178 +59,45 @@ export async function bumpRoutes(db: Db, where: { readonly site_id: string } | {
     select pg_notify(${channel}, id || ':' || version) from changed`.execute(db)
 }
 
+/** Tells every edge at the commit that a site is gone. To be called last in the transaction that deletes its row. */
+export async function notifyRemoved(tx: Db, siteId: string): Promise<void> {
+  await sql`select pg_notify(${channel}, ${siteId}::text || ':')`.execute(tx)
+}
+
 /** Where a feed puts what it reads. Calls come one at a time; a later call never carries an older state of the database. */
 export interface RouteSink {
   /** Every route there is: what is absent has been deleted. */
   replaceAll(routes: readonly Route[]): void
   /** Routes that may have changed, and ids of sites that are gone. */
   apply(routes: readonly Route[], goneSiteIds: readonly string[]): void
-  /** False, with the reason, from the moment when changes may be missed; true after everything has been read. */
-  setConnected(connected: boolean, reason?: string): void
+  readonly setConnected: SetConnected
 }
 
-export interface FollowOptions {
-  /** How often changes are looked for that no notification told of. */
-  readonly pollMs?: number
-  /** How often everything is read again, because a deleted row leaves no trace. */
-  readonly reloadMs?: number
-}
+export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>): Feed => ({
+  channel,
+  async readAll(db) {
+    const { routes, newest } = await readRoutes(db)
+    sink.replaceAll(routes)
+    return newest
+  },
+  async readSince(db, since) {
+    const { routes, newest } = await readRoutes(db, (eb) => eb('sites.route_changed_at', '>', since))
+    sink.apply(routes, [])
+    return newest
+  },
+  async readNamed(db, ids) {
+    const { routes } = await readRoutes(db, (eb) => eb('sites.id', 'in', ids))
+    const found = new Set(routes.map((route) => route.site_id))
+    sink.apply(
+      routes,
+      ids.filter((id) => !found.has(id)),
+    )
+  },
+})
 
-/** Changes are stamped before their commit; a transaction may be this much older than the newest stamp that was read. */
-const overlapMs = 60_000
-/** More notifications at once than this are answered by reading everything. */
-const maxNamedSites = 1000
-const firstPauseMs = 100
-const longestPauseMs = 5000
-
-/**
- * Follows every route until disposed. While PostgreSQL is away it tries again with growing pauses, and the sink keeps what it has.
- */
-export function followRoutes(url: string, sink: RouteSink, options: FollowOptions = {}): AsyncDisposable {
-  const stop = new AbortController()
-  let pauseMs = firstPauseMs
-
-  async function run(): Promise<void> {
-    while (!stop.signal.aborted) {
-      try {
-        await followOnce(url, stop.signal, options, {
-          ...sink,
-          setConnected(connected) {
-            pauseMs = firstPauseMs
-            sink.setConnected(connected)
-          },
-        })
-      } catch (error) {
-        sink.setConnected(false, reasonOf(error as Error))
-        await setTimeout(pauseMs * (0.5 + Math.random() / 2), undefined, { signal: stop.signal }).catch(() => undefined)
-        pauseMs = Math.min(pauseMs * 2, longestPauseMs)
-      }
-    }
-  }
-
-  const running = run()
-  return {
-    async [Symbol.asyncDispose]() {
-      stop.abort()
-      await running
-    },
-  }
-}
-
-/** The error of a host with several addresses has no message. */
-const reasonOf = (error: NodeJS.ErrnoException) => error.message || (error.code ?? error.name)
-
-/** The life of one connection. Returns when told to stop, throws when the connection is lost or of no use any more. */
-async function followOnce(url: string, stop: AbortSignal, options: FollowOptions, sink: RouteSink): Promise<void> {
-  await using listener = await listen(url, stop, options)
-  const { db } = listener
-  let newest = 0
-  let complete = false
-  for (;;) {
-    const due = await listener.next()
-    if (!due) return
-    if (due.reload) {
-      const all = await readRoutes(db)
-      newest = all.newest
-      sink.replaceAll(all.routes)
-      if (!complete) sink.setConnected(true)
-      complete = true
-      continue
-    }
-    if (due.siteIds.length > 0) {
-      const { routes } = await readRoutes(db, (eb) => eb('sites.id', 'in', due.siteIds))
-      const found = new Set(routes.map((route) => route.site_id))
-      const gone = due.siteIds.filter((id) => !found.has(id))
-      sink.apply(routes, gone)
-    }
-    if (due.poll) {
-      const since = new Date(newest - overlapMs)
-      const recent = await readRoutes(db, (eb) => eb('sites.route_changed_at', '>', since))
-      newest = Math.max(newest, recent.newest)
-      sink.apply(recent.routes, [])
-    }
-  }
-}
-
-/** What is to be read next. */
-interface Due {
-  readonly reload: boolean
-  readonly poll: boolean
-  /** Sites that notifications named; a burst of them is one read. */
-  readonly siteIds: readonly string[]
-}
-
-interface Listener extends AsyncDisposable {
-  /** The connection that listens. A read that fails or takes too long shows that it is lost. */
-  readonly db: Db
-  /** Waits until something is due: first of all a reload. Undefined when told to stop. @throws when the connection is lost */
-  next(): Promise<Due | undefined>
-}
-
-/** Listens before anything is read, so that no change falls between. */
-async function listen(url: string, stop: AbortSignal, options: FollowOptions): Promise<Listener> {
-  const { pollMs = 5000, reloadMs = 300_000 } = options
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: 2000,
-    query_timeout: 10_000,
-    keepAlive: true,
-    application_name: 'plinth edge routes',
-  })
-  const named = new Set<string>()
-  let reload = true
-  let poll = false
-  let lost: Error | undefined
-  let wake = Promise.withResolvers<void>()
-  const waking = (change: () => void) => () => {
-    change()
-    wake.resolve()
-  }
-  const isDue = () => stop.aborted || lost !== undefined || reload || poll || named.size > 0
-  const onStop = waking(() => undefined)
-
-  client.on('error', (error) => waking(() => (lost ??= error))())
-  client.on('notification', ({ payload = '' }) => waking(() => named.add(payload.split(':', 1)[0] ?? ''))())
-  await using opened = new AsyncDisposableStack()
-  // the farewell to a server that does not answer would take for ever
-  opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(1000, undefined, { ref: false })]))
-  await client.connect()
-  await client.query(`listen ${channel}`)
-  opened.adopt(
-    setInterval(
-      waking(() => (poll = true)),
-      pollMs,
-    ),
-    clearInterval,
-  )
-  opened.adopt(
-    setInterval(
-      waking(() => (reload = true)),
-      reloadMs,
-    ),
-    clearInterval,
-  )
-  stop.addEventListener('abort', onStop)
-  opened.defer(() => stop.removeEventListener('abort', onStop))
-  const stack = opened.move()
-
-  return {
-    db: overOneClient(client),
-    async next() {
-      while (!isDue()) {
-        wake = Promise.withResolvers()
-        await wake.promise
-      }
-      if (stop.aborted) return undefined
-      if (lost) throw lost
-      const due = { reload: reload || named.size > maxNamedSites, poll, siteIds: [...named] }
-      reload = poll = false
-      named.clear()
-      return due
-    },
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
-  }
-}
+/** Follows every route until disposed. While PostgreSQL is away it tries again, and the sink keeps what it has. */
+export const followRoutes = (url: string, sink: RouteSink, options?: FollowOptions): AsyncDisposable =>
+  follow(url, [routeFeed(sink)], sink.setConnected, options)
 
 /** The routes of all sites or of some, and when the last of them changed (0 for none). */
 async function readRoutes(
@@ -286,7 +142,9 @@ const formerSubdomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'subdomains'>
     .select('subdomains.subdomain')
     .select(sql<string>`to_char(subdomains.held_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`.as('until'))
     .whereRef('subdomains.site_id', '=', 'sites.id')
-    .where('subdomains.kind', '=', 'former')
+    // one that the site is about to take back redirects until then
+    .where('subdomains.kind', 'in', ['former', 'pending'])
+    .where('subdomains.held_until', 'is not', null)
 
 /** In the order in which they were added. */
 const verifiedDomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'domains' | 'certificates'>, 'sites'>) =>
@@ -298,10 +156,3 @@ const verifiedDomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'domains' | 'c
     .whereRef('domains.site_id', '=', 'sites.id')
     .where('domains.verified_at', 'is not', null)
     .orderBy('domains.id')
-
-/** Kysely over a connection that is opened and closed elsewhere. */
-function overOneClient(client: pg.Client): Db {
-  const connection = { query: client.query.bind(client), release: () => undefined } as unknown as PostgresPoolClient
-  const pool = { connect: () => Promise.resolve(connection), end: () => Promise.resolve(), options: {} }
-  return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })
-}

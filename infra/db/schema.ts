@@ -38,6 +38,7 @@ interface Sites {
   checks_enabled: Generated<boolean>
   root_dir: string | null
   deletion_scheduled_at: Date | null
+  purging: Generated<boolean>
   active_deploy_id: string | null
   last_deploy_seq: Generated<number>
   version: Generated<number>
@@ -108,8 +109,9 @@ interface WorkflowStarts {
 }
 
 /**
- * `current`: the site answers there. `pending`: it will after a change. `former`: it redirects from there until `held_until`.
- * `quarantined`: its site is gone, and nobody but the project may take it before `held_until`.
+ * `current`: the site answers there. `pending`: it will after a change; a former name that it takes back redirects meanwhile.
+ * `former`: it redirects from there until `held_until`. `quarantined`: its site is gone, and nobody but the project may take it
+ * before `held_until`.
  */
 export type SubdomainKind = 'current' | 'pending' | 'former' | 'quarantined'
 
@@ -157,6 +159,9 @@ interface Domains {
   attempt: Generated<number>
   verified_at: Date | null
   proven_at: Date | null
+  missing_since: Date | null
+  connecting_since: Generated<Date>
+  connected_at: Date | null
   looked_up_at: Date | null
   next_check_at: Date | null
   a_record: ARecordVerdict | null
@@ -173,6 +178,8 @@ interface Certificates {
   not_before: Date | null
   not_after: Date | null
   renew_at: Date | null
+  issued_by: string | null
+  ordered_at: Date | null
   order_id: string | null
   tries: Generated<number>
   next_try_at: Date | null

@@ -2,23 +2,41 @@ import type { Selectable } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import { bumpRoutes } from './routes.ts'
 import type { DB } from './schema.ts'
+import { pendingChange } from './subdomain-changes.ts'
+import { holdSubdomain } from './subdomains.ts'
 
-export type SiteRow = Selectable<DB['sites']>
+/** A site with the subdomain change that it waits for; both members are null when there is none. */
+export type SiteRow = Selectable<DB['sites']> & {
+  readonly pending_subdomain: string | null
+  readonly pending_switch_at: Date | null
+}
+
+/** Every query that answers sites begins with it. */
+export const withChange = (db: Db) => db.selectFrom('sites').selectAll('sites').select(pendingChange)
 
 /** The project's sites that are not in the trash, oldest first. */
 export function listSites(db: Db, projectId: string): Promise<SiteRow[]> {
-  return db
-    .selectFrom('sites')
-    .selectAll()
-    .where('project_id', '=', projectId)
-    .where('deletion_scheduled_at', 'is', null)
-    .orderBy('id')
+  return withChange(db)
+    .where('sites.project_id', '=', projectId)
+    .where('sites.deletion_scheduled_at', 'is', null)
+    .orderBy('sites.id')
     .execute()
 }
 
 /** Undefined when the project has no such site. */
 export function findSite(db: Db, projectId: string, id: string): Promise<SiteRow | undefined> {
-  return db.selectFrom('sites').selectAll().where('project_id', '=', projectId).where('id', '=', id).executeTakeFirst()
+  return withChange(db).where('sites.project_id', '=', projectId).where('sites.id', '=', id).executeTakeFirst()
+}
+
+/** The bare row, with the lock under which its names and its time in the trash change. */
+export function lockSite(tx: Tx, projectId: string, id: string): Promise<Selectable<DB['sites']> | undefined> {
+  return tx
+    .selectFrom('sites')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
 }
 
 /** How many sites count against the quota. */
@@ -32,14 +50,11 @@ export async function countSites(db: Db, projectId: string): Promise<number> {
   return count
 }
 
-export async function isSubdomainTaken(db: Db, subdomain: string): Promise<boolean> {
-  return (await db.selectFrom('sites').select('id').where('subdomain', '=', subdomain).executeTakeFirst()) !== undefined
-}
-
-/** Undefined when the subdomain is taken. The edge learns of the site with the commit. */
+/** Undefined when the subdomain is taken: the transaction has to be given up. The edge learns of the site with the commit. */
 export async function insertSite(
   tx: Tx,
   site: { project_id: string; name: string; subdomain: string },
+  now: Date,
 ): Promise<SiteRow | undefined> {
   const row = await tx
     .insertInto('sites')
@@ -47,8 +62,11 @@ export async function insertSite(
     .onConflict((conflict) => conflict.column('subdomain').doNothing())
     .returningAll()
     .executeTakeFirst()
-  if (row) await bumpRoutes(tx, { site_id: row.id })
-  return row
+  if (!row) return undefined
+  const { id: site_id, project_id } = row
+  if (!(await holdSubdomain(tx, site.subdomain, { site_id, project_id }, 'current', now))) return undefined
+  await bumpRoutes(tx, { site_id })
+  return { ...row, pending_subdomain: null, pending_switch_at: null }
 }
 
 /** Undefined when the project has no such live site. */
@@ -77,6 +95,7 @@ export function updateSite(
     .where('id', '=', id)
     .where('deletion_scheduled_at', 'is', null)
     .returningAll()
+    .returning(pendingChange)
     .executeTakeFirst()
 }
 
@@ -94,6 +113,7 @@ export async function setSiteEnabled(
     .where('id', '=', id)
     .where('deletion_scheduled_at', 'is', null)
     .returningAll()
+    .returning(pendingChange)
     .executeTakeFirst()
   if (row) await bumpRoutes(tx, { site_id: id })
   return row

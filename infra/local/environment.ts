@@ -8,7 +8,7 @@ export type Role = 'api' | 'worker' | 'runner' | 'edge'
  * runs foreign code, has neither database nor operator token.
  */
 export function childEnvironment(config: Config, role: Role): Record<string, string> {
-  const { http, urls, build, temporal } = config
+  const { http, urls, build, temporal, names, dns, acme, mail } = config
   const common = {
     PLINTH_DATA_DIR: config.dataDir,
     PLINTH_LOG_LEVEL: config.logLevel,
@@ -23,16 +23,42 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
   const database = { PLINTH_DATABASE_URL: config.database.url }
   const workflows = { PLINTH_TEMPORAL_ADDRESS: temporal.address, PLINTH_TEMPORAL_NAMESPACE: temporal.namespace }
   const plans = { PLINTH_PLANS_FILE: config.plansFile }
+  const domains = {
+    PLINTH_DNS_SERVERS: dns.servers?.join(','),
+    PLINTH_DNS_CHECK_INTERVAL: `${dns.checkIntervalMs}ms`,
+    PLINTH_SERVING_IPS: dns.servingIps.join(','),
+    PLINTH_ACME_DIRECTORY: acme.directory,
+    PLINTH_ACME_STAGING_DIRECTORY: acme.stagingDirectory,
+    PLINTH_ACME_CA_FILE: acme.caFile,
+    PLINTH_ACME_EMAIL: acme.email,
+    PLINTH_ACME_RETRY_PAUSE: `${acme.retryPauseMs}ms`,
+    PLINTH_ACME_DNS_LISTEN: acme.dns?.listen,
+    PLINTH_ACME_DNS_ZONE: acme.dns?.zone,
+  }
+  const letters = { PLINTH_MAIL_FROM: mail.from }
   const own = {
     api: {
       ...database,
       ...workflows,
       ...plans,
+      ...domains,
+      ...letters,
+      PLINTH_TRASH_PERIOD: `${names.trashPeriodMs}ms`,
+      PLINTH_SUBDOMAIN_SWITCH_DELAY: `${names.switchDelayMs}ms`,
+      PLINTH_SUBDOMAIN_CHANGE_INTERVAL: `${names.changeIntervalMs}ms`,
       PLINTH_OPERATOR_TOKEN: config.operatorToken,
       PLINTH_SECRET_KEY: config.secretKey && Buffer.from(config.secretKey).toString('base64'),
       PLINTH_BUILD_SLOTS: build.slots,
     },
-    worker: { ...database, ...workflows, ...plans, PLINTH_BUILDS_PER_PROJECT: build.perProject },
+    worker: {
+      ...database,
+      ...workflows,
+      ...plans,
+      ...domains,
+      ...letters,
+      PLINTH_SMTP_URL: mail.smtpUrl,
+      PLINTH_BUILDS_PER_PROJECT: build.perProject,
+    },
     edge: database,
     runner: {
       ...workflows,

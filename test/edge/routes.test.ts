@@ -82,7 +82,10 @@ describe('preview links of the route table', () => {
       expect(table.findPreview('a')).toEqual({ route: at(table, 'one'), preview: link('a') })
     }
     const { previews: _none, ...old } = routeOf('old', 'm')
-    await (await openSnapshots(join(dir, 'routes'), log)).save([old as Route])
+    {
+      await using earlier = await openSnapshots<Route>({ dir: join(dir, 'routes'), name: 'routes', complete: (route) => route, log })
+      earlier.changed(() => [old as Route])
+    }
     await using table = await open()
     expect(at(table, 'old')).toEqual(routeOf('old', 'm'))
   })

@@ -11,7 +11,8 @@ import { loadConfig } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../../infra/toolchain.ts'
 import { type Phase, runBuild } from '../../runner/build.ts'
-import { type CacheLimits, openPackageCaches } from '../../runner/package-cache.ts'
+import type { KeptLimits } from '../../runner/kept-folders.ts'
+import { openPackageCaches } from '../../runner/package-cache.ts'
 import { openSandbox, type SandboxDeps, type SandboxStatus } from '../../runner/sandbox.ts'
 import { createSlots } from '../../runner/slots.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
@@ -35,7 +36,7 @@ export async function openBuilder({
   casDir,
 }: {
   limits?: SandboxDeps['limits']
-  caching?: Partial<CacheLimits>
+  caching?: Partial<KeptLimits>
   env?: Record<string, string>
   /** Where the storage lies, when it is not in the builder's own folder. */
   casDir?: string

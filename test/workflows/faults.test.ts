@@ -4,7 +4,7 @@ import { reconcile } from '../../workflows/reconciler.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
-const reconciling = { stalledAfterMs: 0, buildsPerProject: 1 }
+const reconciling = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, buildsPerProject: 1 }
 
 let w: World
 let owner: TestProject
@@ -39,7 +39,7 @@ test('a deploy whose workflow Temporal has lost is started again as its next att
   await w.db.updateTable('deploys').set({ status: 'queued', run_id: null, activated_at: null }).where('id', '=', id).execute()
   await w.killTemporal()
   await w.startTemporal({ forget: true })
-  expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([id])
+  expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([`deploy:${id}:1`])
   expect((await w.ended(id, owner.key)).status).toBe('active')
   const row = await w.db.selectFrom('deploys').select(['attempt', 'status']).where('id', '=', id).executeTakeFirst()
   expect(row).toEqual({ attempt: 2, status: 'active' })

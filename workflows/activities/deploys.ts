@@ -50,6 +50,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
     async takeTurn(run) {
       const turn = await db.transaction().execute(async (tx) => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
+        if (!project) return undefined
         await giveTurns(tx, { id: project.id, cap }, clock(), run.deploy_id)
         return await findTurn(tx, run)
       })
@@ -66,6 +67,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
       const files = result?.outcome === 'built' ? (await readManifest(cas, result.manifest_sha256)).files : []
       const finished = await db.transaction().execute(async (tx): Promise<FinishedBuild | undefined> => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
+        if (!project) return undefined
         await holdSweeper(tx)
         const error = result && (await refusal(tx, project, result, files))
         const changed = error
@@ -88,7 +90,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
     async failBuild(run, error) {
       await db.transaction().execute(async (tx) => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
-        const changed = await deploys.failDeploy(tx, run, { error }, clock())
+        const changed = project && (await deploys.failDeploy(tx, run, { error }, clock()))
         if (!changed) return
         await addTotal(tx, changed, 'platform_failure')
         await giveTurns(tx, { id: project.id, cap }, clock())

@@ -1,4 +1,5 @@
 import { shortName, signals, type WorkflowSignal, type WorkflowStart } from '../contract.ts'
+import type { OrderInput } from './certificates.ts'
 
 export interface DomainInput {
   readonly domain_id: string
@@ -8,7 +9,49 @@ export interface DomainInput {
   readonly check_interval_ms: number
 }
 
-const domainWorkflowId = (domain_id: string, attempt: number) => `domain:${domain_id}:${attempt}`
+export type DomainRun = Pick<DomainInput, 'domain_id' | 'attempt'>
+
+/** What a look at a domain tells its workflow. `stale`: another attempt owns the domain, or it is gone. */
+export type DomainCheck =
+  | { readonly state: 'verified' }
+  /** `message`: what is missing, for operators. */
+  | { readonly state: 'waiting'; readonly message: string; readonly next_check_at: string }
+  | { readonly state: 'given_up' }
+  | { readonly state: 'stale' }
+
+/** `none`: there is a certificate already, or none is wanted. */
+export type CertificateStep =
+  | { readonly state: 'none' }
+  | { readonly state: 'ordered'; readonly order: OrderInput; readonly owner: { project_id: string; site_id: string } }
+  /** The site is in the trash. */
+  | { readonly state: 'waiting' }
+  | { readonly state: 'stale' }
+
+/** `pending`: its certificate is still ordered. */
+export type Settled = 'live' | 'without_certificate' | 'pending' | 'stale'
+
+/** How the workflow of a domain ends. */
+export type DomainOutcome = Exclude<Settled, 'pending'> | 'given_up'
+
+/** Activities of the control queue, implemented in `activities/domains.ts` and `activities/recheck-domains.ts`. Each may be repeated. */
+export interface DomainActivities {
+  /**
+   * What the row says and, unless it is verified already, what the DNS says. Writes what was found and when the next look is.
+   * @param input.look false asks only the row
+   */
+  checkDomain(input: DomainRun & { readonly look: boolean; readonly pause_ms: number }): Promise<DomainCheck>
+  /** Writes the order of a certificate, for which the workflow has to start the child. */
+  beginCertificate(run: DomainRun): Promise<CertificateStep>
+  /** Ends the connecting as the row of the certificate says, and tells the owner once. */
+  settleDomain(run: DomainRun): Promise<Settled>
+  /** Looks at the ownership of every verified domain whose day has come; answers a line for operators. */
+  recheckDomains(): Promise<string>
+}
+
+/** The hourly look for domains whose ownership is to be checked again; Temporal adds the instant to the id of each workflow. */
+export const domainRecheck = { schedule_id: 'schedule:recheck-domains', workflow_id: 'recheck-domains' } as const
+
+export const domainWorkflowId = ({ domain_id, attempt }: DomainRun) => `domain:${domain_id}:${attempt}`
 
 export function domainStart(
   domain: DomainInput & { readonly project_id: string; readonly site_id: string; readonly site_name: string },
@@ -16,7 +59,7 @@ export function domainStart(
   const { domain_id, attempt, check_interval_ms } = domain
   const input: DomainInput = { domain_id, attempt, domain: domain.domain, check_interval_ms }
   return {
-    workflow_id: domainWorkflowId(domain_id, attempt),
+    workflow_id: domainWorkflowId(domain),
     type: 'connectDomain',
     input,
     summary: `**${domain.domain.slice(0, 80)}** for ${shortName(domain.site_name)}`,
@@ -31,7 +74,7 @@ export function domainStart(
 }
 
 /** The domain was verified by hand or removed: its workflow looks again. */
-export const domainChangedSignal = (domain: Pick<DomainInput, 'domain_id' | 'attempt'>): WorkflowSignal => ({
-  workflow_id: domainWorkflowId(domain.domain_id, domain.attempt),
+export const domainChangedSignal = (domain: DomainRun): WorkflowSignal => ({
+  workflow_id: domainWorkflowId(domain),
   signal: signals.changed,
 })

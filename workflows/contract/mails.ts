@@ -8,6 +8,8 @@ export interface MailInput {
 export interface MailActivities {
   /** Sends a mail that was not sent yet; answers what has become of it. Repeating it may send it twice only when the answer of the mail server was lost. */
   sendMail(input: MailInput): Promise<'sent' | 'kept' | 'failed'>
+  /** After all tries. */
+  giveUpMail(input: MailInput): Promise<void>
 }
 
 /** Neither the recipient nor the text: what Temporal stores is not encrypted. */

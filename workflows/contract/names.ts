@@ -13,6 +13,17 @@ export interface SubdomainChangeInput {
   readonly switch_at: string
 }
 
+export type TrashOutcome = 'purged' | 'restored'
+export type SubdomainChangeOutcome = 'switched' | 'cancelled'
+
+/** Activities of the control queue, implemented in `activities/names.ts`. `early`: the instant has not come. Each may be repeated. */
+export interface NameActivities {
+  /** Removes a site for good, when it is still in the trash as it was put there then. */
+  purgeSite(input: TrashInput): Promise<TrashOutcome | 'early'>
+  /** Gives a site its new subdomain, when the change is still pending. */
+  applySubdomainChange(input: SubdomainChangeInput): Promise<SubdomainChangeOutcome | 'early'>
+}
+
 interface SiteOfStart {
   readonly site_id: string
   readonly site_name: string

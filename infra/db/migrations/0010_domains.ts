@@ -14,6 +14,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       verified_at timestamptz(3),
       -- when the TXT record was last seen
       proven_at timestamptz(3),
+      -- when a verified domain was first found without it
+      missing_since timestamptz(3),
+      -- since when its workflow tries, and when that was done; null again when the ownership was lost
+      connecting_since timestamptz(3) not null default now(),
+      connected_at timestamptz(3),
       -- when somebody last asked for a look-up: the throttle
       looked_up_at timestamptz(3),
       -- when the platform looks by itself; null when it has given up
@@ -26,6 +31,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index domains_site on domains (site_id)`.execute(db)
   await sql`create index domains_project on domains (project_id)`.execute(db)
   await sql`create index domains_next_check on domains (next_check_at) where next_check_at is not null`.execute(db)
+  await sql`create index domains_connecting on domains (id) where connected_at is null and next_check_at is not null`.execute(db)
 
   await sql`
     create table certificates (
@@ -39,6 +45,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       not_after timestamptz(3),
       -- when the next order begins by itself
       renew_at timestamptz(3),
+      -- the order that brought the certificate
+      issued_by uuid,
+      -- when the latest order began
+      ordered_at timestamptz(3),
       -- the order under way: which one, how often it was tried, when it is tried next and why not before
       order_id uuid,
       tries integer not null default 0,
@@ -50,6 +60,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index certificates_changed on certificates (changed_at)`.execute(db)
   await sql`create index certificates_renew on certificates (renew_at) where order_id is null`.execute(db)
+  await sql`create index certificates_ordered_at on certificates (ordered_at)`.execute(db)
   await sql`create index certificates_ordered on certificates (next_try_at) where order_id is not null`.execute(db)
 
   await sql`

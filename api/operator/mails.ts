@@ -1,0 +1,46 @@
+import { z } from 'zod'
+import { listMails } from '../../infra/db/mails.ts'
+import { operation } from '../operation.ts'
+import { isoTime, isoTimeOrNull, time } from '../resources/fields.ts'
+
+const Mail = z
+  .object({
+    id: z.uuid(),
+    to: z.string(),
+    from: z.string(),
+    subject: z.string(),
+    text: z.string(),
+    html: z.string(),
+    created_at: time,
+    sent_at: time.nullable().describe('Null while it is on its way, and for good when it was kept or refused.'),
+    outcome: z.enum(['sent', 'kept', 'failed']).nullable(),
+  })
+  .meta({ id: 'Mail' })
+
+export const mailOperations = [
+  operation({
+    id: 'list_mails',
+    title: 'List mails',
+    summary: 'Mails of the platform, newest first; all of them are kept, also those that no mail server has taken.',
+    tag: 'Operator',
+    rest: 'GET /operator/v1/mails',
+    scope: 'full',
+    input: z.object({
+      to: z.string().optional().describe('Only those to this address.'),
+      limit: z.int().min(1).max(200).default(50),
+    }),
+    output: z.array(Mail),
+    handler: async (ctx, { to, limit }) =>
+      (await listMails(ctx.db, { to, limit })).map(({ id, sender, recipient, subject, text, html, outcome, ...at }) => ({
+        id,
+        to: recipient,
+        from: sender,
+        subject,
+        text,
+        html,
+        created_at: isoTime(at.created_at),
+        sent_at: isoTimeOrNull(at.sent_at),
+        outcome,
+      })),
+  }),
+]

@@ -1,0 +1,128 @@
+import type { RequestListener } from 'node:http'
+import { LRUCache } from 'lru-cache'
+import { parseHost } from '../core/hosts.ts'
+import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
+import { open, openKeyring } from '../infra/crypto/seal.ts'
+import type { CertificateSink, StoredCertificate } from '../infra/db/certificate-feed.ts'
+import type { Logger } from '../infra/log.ts'
+import { openSnapshots } from './snapshot.ts'
+
+export interface CertificateTable extends CertificateSink, AsyncDisposable {
+  /** The certificate of the host itself, before one of a wildcard. */
+  find(host: string): StoredCertificate | undefined
+}
+
+export interface CertificateTableOptions {
+  readonly snapshotDir: string
+  readonly log: Logger
+  readonly snapshotDelayMs?: number
+}
+
+/** Every certificate in memory, its key sealed. It begins with the last snapshot and takes only higher versions. */
+export async function openCertificateTable({ snapshotDir, log, snapshotDelayMs }: CertificateTableOptions): Promise<CertificateTable> {
+  const snapshots = await openSnapshots<StoredCertificate>({
+    dir: snapshotDir,
+    name: 'certificates',
+    complete: (certificate) => certificate,
+    log,
+    delayMs: snapshotDelayMs,
+  })
+  const byId = new Map<string, StoredCertificate>()
+  const byName = new Map<string, StoredCertificate>()
+
+  function forget(id: string): boolean {
+    const known = byId.get(id)
+    if (!known) return false
+    byId.delete(id)
+    // the name may have a new row by now
+    if (byName.get(known.name)?.id === id) byName.delete(known.name)
+    return true
+  }
+
+  function take(certificate: StoredCertificate): boolean {
+    if ((byId.get(certificate.id)?.version ?? 0) >= certificate.version) return false
+    forget(certificate.id)
+    byId.set(certificate.id, certificate)
+    byName.set(certificate.name, certificate)
+    return true
+  }
+
+  const changed = () => snapshots.changed(() => [...byId.values()])
+
+  for (const certificate of await snapshots.load()) take(certificate)
+  log.info({ certificates: byId.size }, 'certificates read from the snapshot')
+
+  return {
+    find: (host) => byName.get(host) ?? byName.get(`*${host.slice(host.indexOf('.'))}`),
+    versionOf: (id) => byId.get(id)?.version,
+
+    apply(certificates, goneIds) {
+      const gone = goneIds.filter(forget)
+      const taken = certificates.filter(take)
+      for (const { name, version } of taken) log.info({ name, version }, 'certificate changed')
+      if (gone.length > 0 || taken.length > 0) changed()
+    },
+
+    keepOnly(ids) {
+      const gone = [...byId.keys()].filter((id) => !ids.has(id)).filter(forget)
+      if (gone.length === 0) return
+      log.info({ certificates: byId.size, removed: gone.length }, 'certificates removed')
+      changed()
+    },
+
+    [Symbol.asyncDispose]: () => snapshots[Symbol.asyncDispose](),
+  }
+}
+
+export interface CertificateGetterOptions {
+  readonly certificates: Pick<CertificateTable, 'find'>
+  /** Whether something answers at the host now. */
+  readonly isRoutable: (host: string) => boolean
+  /** PLINTH_SECRET_KEY */
+  readonly secretKey: Uint8Array
+  readonly log: Logger
+}
+
+/** Opening a key costs a few microseconds; this is for hosts that are visited all the time. */
+const maxOpened = 500
+
+/**
+ * Gives Caddy the certificate of a handshake: chain and key, or 204 for a name that has none or is not served now. One that has expired is
+ * better than none. Everything else that Caddy may ask for is refused, so that it orders nothing by itself.
+ */
+export function createCertificateGetter({ certificates, isRoutable, secretKey, log }: CertificateGetterOptions): RequestListener {
+  const paths = certificatePaths(secretKey)
+  const keyring = openKeyring(secretKey)
+  const opened = new LRUCache<string, Buffer>({ max: maxOpened })
+
+  function bundleOf({ id, version, certificate, key_sealed }: StoredCertificate): Buffer {
+    const place = `${id} ${version}`
+    const known = opened.get(place)
+    if (known) return known
+    const key = open(keyring, key_sealed, { table: 'certificates', id, column: 'key_sealed' })
+    const bundle = Buffer.from(`${certificate.trimEnd()}\n${key.trimEnd()}\n`)
+    opened.set(place, bundle)
+    return bundle
+  }
+
+  function find(url: string): Buffer | undefined {
+    const host = parseHost([new URLSearchParams(url.slice(url.indexOf('?') + 1)).get('server_name') ?? ''])
+    const certificate = host === undefined ? undefined : certificates.find(host)
+    if (!certificate || host === undefined || !isRoutable(host)) return undefined
+    try {
+      return bundleOf(certificate)
+    } catch (error) {
+      log.error({ err: error, name: certificate.name }, 'key of a certificate cannot be opened')
+      return undefined
+    }
+  }
+
+  return ({ url = '' }, res) => {
+    const path = url.split('?', 1)[0]
+    if (path === paths.permission) return void res.writeHead(403).end()
+    if (path !== paths.certificate) return void res.writeHead(404).end()
+    const bundle = find(url)
+    if (!bundle) return void res.writeHead(204).end()
+    res.writeHead(200, { 'Content-Type': 'application/pem-certificate-chain', 'Content-Length': bundle.length }).end(bundle)
+  }
+}

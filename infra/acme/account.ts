@@ -1,0 +1,43 @@
+import { createECDH, createHash, createPrivateKey, hkdfSync } from 'node:crypto'
+
+export interface AcmeAccount {
+  /** PEM. */
+  readonly key: string
+  /** RFC 7638, as HTTP-01 asks for it behind the token. */
+  readonly thumbprint: string
+}
+
+const curve = 'prime256v1'
+const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+/**
+ * The account of this platform, derived from the secret key: every process knows what a challenge of HTTP-01 is answered with, and nothing
+ * has to be kept or handed over. The same key is the same account at every authority.
+ *
+ * @param secretKey PLINTH_SECRET_KEY
+ */
+export function acmeAccount(secretKey: Uint8Array): AcmeAccount {
+  // 128 bits more than the curve has, so that the remainder favours no key (FIPS 186-5, A.2.1)
+  const seed = Buffer.from(hkdfSync('sha256', secretKey, '', 'plinth acme account', 48))
+  const scalar = (BigInt(`0x${seed.toString('hex')}`) % (order - 1n)) + 1n
+  const pair = createECDH(curve)
+  const secret = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')
+  pair.setPrivateKey(secret)
+  const point = pair.getPublicKey()
+  const jwk = { crv: 'P-256', kty: 'EC', x: point.subarray(1, 33).toString('base64url'), y: point.subarray(33).toString('base64url') }
+  const key = createPrivateKey({ format: 'jwk', key: { ...jwk, d: secret.toString('base64url') } })
+  return {
+    key: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    thumbprint: createHash('sha256').update(JSON.stringify(jwk)).digest('base64url'),
+  }
+}
+
+export const challengePath = '/.well-known/acme-challenge/'
+const token = /^[A-Za-z0-9_-]{1,128}$/
+
+/** The body that proves HTTP-01 for the path of a request; undefined for every other path. */
+export function challengeAnswer(path: string, thumbprint: string): string | undefined {
+  if (!path.startsWith(challengePath)) return undefined
+  const name = path.slice(challengePath.length)
+  return token.test(name) ? `${name}.${thumbprint}` : undefined
+}

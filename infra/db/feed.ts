@@ -1,0 +1,203 @@
+import { setTimeout } from 'node:timers/promises'
+import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
+import pg from 'pg'
+// decides how the values of a row are read: without it a version would be text
+import './database.ts'
+import type { Db } from './database.ts'
+import type { DB } from './schema.ts'
+
+/**
+ * Rows that a process keeps in memory. Each read hands what it found to whoever keeps it; reads come one at a time, and a later one never
+ * finds an older state of the database.
+ */
+export interface Feed {
+  /** Notifications begin with the id of a row; what follows a colon is passed over. */
+  readonly channel: string
+  /** Reads every row: what is absent has been deleted. Answers when the last of them changed, in milliseconds; 0 for none. */
+  readAll(db: Db): Promise<number>
+  /** Reads what changed after the instant, and answers as `readAll`. */
+  readSince(db: Db, since: Date): Promise<number>
+  /** Reads rows that may have changed, or may be gone. */
+  readNamed(db: Db, ids: readonly string[]): Promise<void>
+}
+
+/** False, with the reason, from the moment when changes may be missed; true after everything has been read. */
+export type SetConnected = (connected: boolean, reason?: string) => void
+
+export interface FollowOptions {
+  /** How often changes are looked for that no notification told of. */
+  readonly pollMs?: number
+  /** How often everything is read again, because a deleted row leaves no trace. */
+  readonly reloadMs?: number
+}
+
+/** Changes are stamped before their commit; a transaction may be this much older than the newest stamp that was read. */
+const overlapMs = 60_000
+/** More notifications at once than this are answered by reading everything. */
+const maxNamedRows = 1000
+const firstPauseMs = 100
+const longestPauseMs = 5000
+
+/**
+ * Follows the feeds over one connection until disposed. While PostgreSQL is away it tries again with growing pauses, and what was read
+ * before stays.
+ */
+export function follow(
+  url: string,
+  feeds: readonly Feed[],
+  setConnected: SetConnected,
+  options: FollowOptions = {},
+): AsyncDisposable {
+  const stop = new AbortController()
+  let pauseMs = firstPauseMs
+  const complete = () => {
+    pauseMs = firstPauseMs
+    setConnected(true)
+  }
+
+  async function run(): Promise<void> {
+    while (!stop.signal.aborted) {
+      try {
+        await followOnce(url, stop.signal, options, feeds, complete)
+      } catch (error) {
+        setConnected(false, reasonOf(error as Error))
+        await setTimeout(pauseMs * (0.5 + Math.random() / 2), undefined, { signal: stop.signal }).catch(() => undefined)
+        pauseMs = Math.min(pauseMs * 2, longestPauseMs)
+      }
+    }
+  }
+
+  const running = run()
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort()
+      await running
+    },
+  }
+}
+
+/** The error of a host with several addresses has no message. */
+const reasonOf = (error: NodeJS.ErrnoException) => error.message || (error.code ?? error.name)
+
+/** The life of one connection. Returns when told to stop, throws when the connection is lost or of no use any more. */
+async function followOnce(
+  url: string,
+  stop: AbortSignal,
+  options: FollowOptions,
+  feeds: readonly Feed[],
+  complete: () => void,
+): Promise<void> {
+  await using listener = await listen(url, stop, feeds, options)
+  const { db } = listener
+  const newest = new Map<Feed, number>()
+  let isComplete = false
+  for (;;) {
+    const due = await listener.next()
+    if (!due) return
+    if (due.reload) {
+      for (const feed of feeds) newest.set(feed, await feed.readAll(db))
+      if (!isComplete) complete()
+      isComplete = true
+      continue
+    }
+    for (const feed of feeds) {
+      const ids = due.named.get(feed.channel) ?? []
+      if (ids.length > 0) await feed.readNamed(db, ids)
+      if (!due.poll) continue
+      const known = newest.get(feed) ?? 0
+      newest.set(feed, Math.max(known, await feed.readSince(db, new Date(known - overlapMs))))
+    }
+  }
+}
+
+/** What is to be read next. */
+interface Due {
+  readonly reload: boolean
+  readonly poll: boolean
+  /** Ids that notifications named, by channel; a burst of them is one read. */
+  readonly named: ReadonlyMap<string, readonly string[]>
+}
+
+interface Listener extends AsyncDisposable {
+  /** The connection that listens. A read that fails or takes too long shows that it is lost. */
+  readonly db: Db
+  /** Waits until something is due: first of all a reload. Undefined when told to stop. @throws when the connection is lost */
+  next(): Promise<Due | undefined>
+}
+
+/** Listens before anything is read, so that no change falls between. */
+async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], options: FollowOptions): Promise<Listener> {
+  const { pollMs = 5000, reloadMs = 300_000 } = options
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 2000,
+    query_timeout: 10_000,
+    keepAlive: true,
+    application_name: 'plinth edge routes',
+  })
+  const named = new Map(feeds.map(({ channel }) => [channel, new Set<string>()]))
+  const namedCount = () => [...named.values()].reduce((sum, ids) => sum + ids.size, 0)
+  let reload = true
+  let poll = false
+  let lost: Error | undefined
+  let wake = Promise.withResolvers<void>()
+  const waking = (change: () => void) => () => {
+    change()
+    wake.resolve()
+  }
+  const isDue = () => stop.aborted || lost !== undefined || reload || poll || namedCount() > 0
+  const onStop = waking(() => undefined)
+
+  client.on('error', (error) => waking(() => (lost ??= error))())
+  client.on('notification', ({ channel, payload = '' }) => waking(() => named.get(channel)?.add(payload.split(':', 1)[0] ?? ''))())
+  await using opened = new AsyncDisposableStack()
+  // the farewell to a server that does not answer would take for ever
+  opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(1000, undefined, { ref: false })]))
+  await client.connect()
+  for (const { channel } of feeds) await client.query(`listen ${channel}`)
+  opened.adopt(
+    setInterval(
+      waking(() => (poll = true)),
+      pollMs,
+    ),
+    clearInterval,
+  )
+  opened.adopt(
+    setInterval(
+      waking(() => (reload = true)),
+      reloadMs,
+    ),
+    clearInterval,
+  )
+  stop.addEventListener('abort', onStop)
+  opened.defer(() => stop.removeEventListener('abort', onStop))
+  const stack = opened.move()
+
+  return {
+    db: overOneClient(client),
+    async next() {
+      while (!isDue()) {
+        wake = Promise.withResolvers()
+        await wake.promise
+      }
+      if (stop.aborted) return undefined
+      if (lost) throw lost
+      const due = {
+        reload: reload || namedCount() > maxNamedRows,
+        poll,
+        named: new Map([...named].map(([channel, ids]) => [channel, [...ids]])),
+      }
+      reload = poll = false
+      for (const ids of named.values()) ids.clear()
+      return due
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  }
+}
+
+/** Kysely over a connection that is opened and closed elsewhere. */
+function overOneClient(client: pg.Client): Db {
+  const connection = { query: client.query.bind(client), release: () => undefined } as unknown as PostgresPoolClient
+  const pool = { connect: () => Promise.resolve(connection), end: () => Promise.resolve(), options: {} }
+  return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })
+}

@@ -1,0 +1,164 @@
+import { sql } from 'kysely'
+import type { DeployStatus } from '../../core/deploy.ts'
+import type { Db, Tx } from './database.ts'
+import type { DeployRow } from './deploys.ts'
+import { bumpRoutes, notifyRemoved } from './routes.ts'
+import { type SiteRow, withChange } from './sites.ts'
+import { cancelSubdomainChange, type SubdomainChangeRow } from './subdomain-changes.ts'
+import { quarantineSubdomains } from './subdomains.ts'
+
+/** One trashing of a site: the instant tells it from an earlier one. */
+export interface Trashing {
+  readonly site_id: string
+  readonly purge_at: Date
+}
+
+/**
+ * Puts the site into the trash and ends its pending subdomain change. Undefined when the project has no such live site. The edge learns
+ * of it with the commit.
+ */
+export async function trashSite(
+  tx: Tx,
+  projectId: string,
+  siteId: string,
+  { now, purgeAt }: { readonly now: Date; readonly purgeAt: Date },
+): Promise<{ site: SiteRow; cancelled: SubdomainChangeRow | undefined } | undefined> {
+  const trashed = await tx
+    .updateTable('sites')
+    .set({ deletion_scheduled_at: purgeAt, updated_at: now })
+    .where('project_id', '=', projectId)
+    .where('id', '=', siteId)
+    .where('deletion_scheduled_at', 'is', null)
+    .executeTakeFirst()
+  if (trashed.numUpdatedRows === 0n) return undefined
+  const cancelled = await cancelSubdomainChange(tx, siteId, now)
+  const site = await withChange(tx).where('sites.id', '=', siteId).executeTakeFirstOrThrow()
+  await bumpRoutes(tx, { site_id: siteId })
+  return { site, cancelled }
+}
+
+/** The project's sites in the trash, the one that goes first in front. */
+export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> {
+  return withChange(db)
+    .where('sites.project_id', '=', projectId)
+    .where('sites.deletion_scheduled_at', 'is not', null)
+    .orderBy('sites.deletion_scheduled_at')
+    .orderBy('sites.id')
+    .execute()
+}
+
+/**
+ * Takes the site out of the trash, as it was. Undefined when it is not there or its removal has begun. The edge learns of it with
+ * the commit.
+ */
+export async function restoreSite(tx: Tx, projectId: string, siteId: string, now: Date): Promise<SiteRow | undefined> {
+  const restored = await tx
+    .updateTable('sites')
+    .set({ deletion_scheduled_at: null, updated_at: now })
+    .where('project_id', '=', projectId)
+    .where('id', '=', siteId)
+    .where('deletion_scheduled_at', 'is not', null)
+    .where('purging', '=', false)
+    .executeTakeFirst()
+  if (restored.numUpdatedRows === 0n) return undefined
+  const site = await withChange(tx).where('sites.id', '=', siteId).executeTakeFirstOrThrow()
+  await bumpRoutes(tx, { site_id: siteId })
+  return site
+}
+
+/** `restored`: or trashed again since. `gone`: removed for good. */
+export async function findTrashing(
+  db: Db,
+  { site_id, purge_at }: Trashing,
+): Promise<{ readonly state: 'trashed'; readonly project_id: string } | { readonly state: 'restored' | 'gone' }> {
+  const site = await db
+    .selectFrom('sites')
+    .select(['project_id', 'deletion_scheduled_at'])
+    .where('id', '=', site_id)
+    .executeTakeFirst()
+  if (!site) return { state: 'gone' }
+  const isThis = site.deletion_scheduled_at?.getTime() === purge_at.getTime()
+  return isThis ? { state: 'trashed', project_id: site.project_id } : { state: 'restored' }
+}
+
+/**
+ * From here on the site cannot be restored: its deploys are ended, so that each may be purged. Under the project's lock; false when it
+ * was restored. May be repeated.
+ */
+export async function beginPurge(tx: Tx, { site_id, purge_at }: Trashing, now: Date): Promise<boolean> {
+  const begun = await tx
+    .updateTable('sites')
+    .set({ purging: true })
+    .where('id', '=', site_id)
+    .where('deletion_scheduled_at', '=', purge_at)
+    .executeTakeFirst()
+  if (begun.numUpdatedRows === 0n) return false
+  await tx
+    .updateTable('deploys')
+    .set((eb) => ({
+      status: sql<DeployStatus>`case when ${eb.ref('status')} = 'active' then 'superseded' else 'failed' end`,
+      error: sql<string | null>`case when ${eb.ref('status')} = 'active' then error else 'the site was removed' end`,
+      finished_at: sql<Date>`coalesce(${eb.ref('finished_at')}, ${now}::timestamptz)`,
+      source_sha256: null,
+    }))
+    .where('site_id', '=', site_id)
+    .where('status', 'in', ['queued', 'building', 'active'])
+    .execute()
+  return true
+}
+
+/** Deploys of the site that still count against the storage, in the order of their ids. */
+export function listDeploysToPurge(
+  db: Db,
+  siteId: string,
+  page: { readonly limit: number; readonly afterId: string | undefined },
+): Promise<DeployRow[]> {
+  return db
+    .selectFrom('deploys')
+    .selectAll()
+    .where('site_id', '=', siteId)
+    .where('artifacts_purged', '=', false)
+    .where('manifest_sha256', 'is not', null)
+    .$if(page.afterId !== undefined, (query) => query.where('id', '>', page.afterId ?? ''))
+    .orderBy('id')
+    .limit(page.limit)
+    .execute()
+}
+
+/** Detaches every domain of the site; their certificates go with them. */
+export function deleteDomainsOfSite(tx: Tx, siteId: string): Promise<{ id: string; attempt: number }[]> {
+  return tx.deleteFrom('domains').where('site_id', '=', siteId).returning(['id', 'attempt']).execute()
+}
+
+/**
+ * Deletes a site of which the purge has begun, whose deploys are purged and whose domains are detached. Its names are kept from
+ * other projects until then. Under the project's lock; the edge learns of it with the commit.
+ */
+export async function removeSite(tx: Tx, siteId: string, time: { readonly now: Date; readonly until: Date }): Promise<void> {
+  await tx
+    .selectFrom('sites')
+    .select('id')
+    .where('id', '=', siteId)
+    .where('purging', '=', true)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+  await tx.deleteFrom('subdomain_changes').where('site_id', '=', siteId).execute()
+  await quarantineSubdomains(tx, siteId, time)
+  await tx.deleteFrom('previews').where('site_id', '=', siteId).execute()
+  await tx.updateTable('sites').set({ active_deploy_id: null }).where('id', '=', siteId).execute()
+  await tx.deleteFrom('deploys').where('site_id', '=', siteId).execute()
+  await tx.deleteFrom('sites').where('id', '=', siteId).execute()
+  await notifyRemoved(tx, siteId)
+}
+
+/** Sites whose time in the trash is over at the instant or before, the longest due first. */
+export function listDueTrash(db: Db, before: Date, limit: number) {
+  return db
+    .selectFrom('sites')
+    .select(['id as site_id', 'name as site_name', 'project_id'])
+    .select((eb) => eb.ref('deletion_scheduled_at').$notNull().as('purge_at'))
+    .where('deletion_scheduled_at', '<=', before)
+    .orderBy('deletion_scheduled_at')
+    .limit(limit)
+    .execute()
+}

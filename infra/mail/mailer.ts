@@ -1,0 +1,66 @@
+import { createTransport } from 'nodemailer'
+
+/** A mail server does not take a mail, and will not take it later either. The message is the server's. */
+export class MailRefused extends Error {
+  override readonly name = 'MailRefused'
+}
+
+export interface Mail {
+  /** Names the mail: a repetition has the same Message-ID. */
+  readonly id: string
+  /** `Name <address>` or an address. */
+  readonly sender: string
+  readonly recipient: string
+  readonly subject: string
+  readonly text: string
+  readonly html: string
+}
+
+export interface Mailer extends AsyncDisposable {
+  /** Resolves when the mail server has taken it. @throws MailRefused, or whatever says that it cannot be reached */
+  send(mail: Mail): Promise<void>
+}
+
+/** One plain address: what is quoted, commented, or a list could mean another recipient than it seems. */
+const plainAddress = /^[a-z0-9._%+-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+const addressOf = (sender: string) => /<([^<>]+)>\s*$/.exec(sender)?.[1] ?? sender.trim()
+
+/** @param url `smtp://user:password@host:port`, or `smtps:` for TLS from the beginning */
+export function openMailer(url: string): Mailer {
+  const transport = createTransport({
+    url,
+    connectionTimeout: 10_000,
+    greetingTimeout: 10_000,
+    socketTimeout: 30_000,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+  return {
+    async send({ id, sender, recipient, subject, text, html }) {
+      const from = addressOf(sender)
+      if (!plainAddress.test(recipient)) throw new MailRefused('the address is not one that mail can be sent to')
+      try {
+        await transport.sendMail({
+          messageId: `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
+          envelope: { from, to: [recipient] },
+          from: sender,
+          to: [{ name: '', address: recipient }],
+          subject,
+          text,
+          html,
+          headers: { 'Auto-Submitted': 'auto-generated' },
+        })
+      } catch (error) {
+        throw isRefusal(error as NodeJS.ErrnoException) ? new MailRefused((error as Error).message, { cause: error }) : error
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      transport.close()
+    },
+  }
+}
+
+/** Of the recipient or the message, for good; a refused login or a full mailbox may be mended. */
+function isRefusal({ code = '', responseCode = 0 }: NodeJS.ErrnoException & { responseCode?: number }): boolean {
+  return responseCode >= 500 && ['EENVELOPE', 'EMESSAGE'].includes(code)
+}

@@ -1,0 +1,229 @@
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Packet } from 'dns2'
+import { pino } from 'pino'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { createApp } from '../../api/app.ts'
+import { createLogFollowers } from '../../api/follow-logs.ts'
+import { createTurns } from '../../api/turns.ts'
+import { createPreviewTokens } from '../../infra/crypto/preview-tokens.ts'
+import { openDatabase } from '../../infra/db/database.ts'
+import { takeLookUp } from '../../infra/db/domains.ts'
+import { openDomainLookUp } from '../../infra/domains/look-up.ts'
+import { createSiteChecks } from '../../infra/site-checks/find-recommendations.ts'
+import { type Handler, type Query, reply } from '../infra/dns-server.ts'
+import { makeSite } from '../make.ts'
+import { operatorToken, type TestProject, type World, world } from '../world.ts'
+import { startZone, type Zone } from '../zone.ts'
+
+// What verify_domain answers while name servers misbehave, and how often it asks them.
+
+const { TYPE } = Packet
+const intervalMs = 10_000
+const maxMs = 5000
+
+let zone: Zone
+let w: World
+let owner: TestProject
+let site: any
+beforeAll(async () => {
+  zone = await startZone()
+  w = await world({ worker: false, env: { PLINTH_DNS_SERVERS: zone.address } })
+  owner = await w.project('enterprise')
+  site = await makeSite(w, owner)
+})
+afterAll(async () => {
+  await w?.[Symbol.asyncDispose]()
+  await zone?.[Symbol.asyncDispose]()
+})
+afterEach(() => zone.misbehave(undefined))
+
+async function added(project = owner, siteId = site.id): Promise<any> {
+  const json = { domain: `d${randomBytes(5).toString('hex')}.example.com` }
+  return (await w.call(`POST /api/v1/sites/${siteId}/domains`, { key: project.key, json })).body
+}
+
+async function timedVerify(id: string) {
+  const startedAt = performance.now()
+  const answer = await w.call(`POST /api/v1/domains/${id}/verify`, { key: owner.key })
+  return { ...answer, ms: performance.now() - startedAt }
+}
+
+const txt = (...data: string[]) => ({ type: TYPE.TXT, data })
+const overTcp =
+  (make: (query: Query) => Buffer): Handler =>
+  (query) =>
+    query.over === 'udp' ? reply(query, { truncated: true }) : make(query)
+
+const hostile: [string, Handler][] = [
+  ['never answers', () => undefined],
+  ['answers SERVFAIL', (query) => reply(query, { rcode: 2 })],
+  ['answers with a wrong id', (query) => reply(query, { id: query.packet.header.id ^ 1, answers: [txt('x')] })],
+  ['is truncated and silent over TCP', (query) => (query.over === 'udp' ? reply(query, { truncated: true }) : undefined)],
+  ['is truncated over TCP as well', (query) => reply(query, { truncated: true })],
+  ['lets CNAME records lead in a circle', (query) => reply(query, { answers: [{ type: TYPE.CNAME, domain: query.name }] })],
+  [
+    'lets CNAME records go on for ever',
+    (query) => reply(query, { answers: [{ type: TYPE.CNAME, domain: `a${query.name}`.slice(-60) }] }),
+  ],
+  ['sends 64 KiB of noise', overTcp(({ bytes }) => Buffer.concat([bytes.subarray(0, 2), randomBytes(65_533)]))],
+  ['sends 64 KiB of zeros', overTcp((query) => Buffer.concat([reply(query), Buffer.alloc(60_000)]))],
+  ['sends noise', () => randomBytes(600)],
+]
+
+describe('check 31: verify_domain answers within 5 s and never with a 500 when the name server', () => {
+  test.each(hostile)('%s', async (_what, handle) => {
+    const { id } = await added()
+    zone.misbehave(handle)
+    const { status, body, ms } = await timedVerify(id)
+    expect([status, body.verified]).toEqual([200, false])
+    expect(body.message).toMatch(/the name servers did not tell|there is no TXT record/)
+    expect(body.a_record.ok).toBe(false)
+    expect(ms).toBeLessThan(maxMs)
+  })
+
+  test('sends the token in many chunks, among 64 KiB of other records', async () => {
+    const { id, verification_token } = await added()
+    const others = Array.from({ length: 200 }, (_, index) => txt(`${index}`.padStart(250, 'x')))
+    const chunks = txt(...(verification_token.match(/.{1,3}/g) ?? []))
+    zone.misbehave(overTcp((query) => reply(query, { answers: query.type === TYPE.TXT ? [...others, chunks] : [] })))
+    const { status, body, ms } = await timedVerify(id)
+    expect([status, body.verified, ms < maxMs]).toEqual([200, true, true])
+    const [proof] = body.diagnostics
+    expect(proof.found.length).toBeLessThanOrEqual(20)
+  })
+
+  test('does not answer for a verified domain: it stays verified, and the message tells that nothing is known', async () => {
+    const { id, txt: record } = await added()
+    zone.set('TXT', record.name, record.value)
+    expect((await timedVerify(id)).body.verified).toBe(true)
+    zone.misbehave(() => undefined)
+    w.advance(intervalMs)
+    const { status, body, ms } = await timedVerify(id)
+    expect([status, body.verified, ms < maxMs]).toEqual([200, true, true])
+    expect(body.message).toContain('did not tell whether there is a TXT record')
+    expect(body.diagnostics).toContainEqual(expect.objectContaining({ check: 'name_servers', ok: false }))
+  })
+})
+
+describe('the throttle', () => {
+  /** Another api process as far as the throttle goes: its own connections, its own memory, the same database. */
+  async function openSecondApi(stack: AsyncDisposableStack): Promise<string> {
+    const log = pino({ level: 'silent' })
+    const { db } = stack.use(openDatabase(w.database.url))
+    const app = createApp({
+      ...w,
+      db,
+      logFollowers: createLogFollowers({ db, buildLogs: w.buildLogs, log }),
+      previewTokens: createPreviewTokens(Buffer.alloc(32, 'key')),
+      siteChecks: createSiteChecks(w.cas),
+      lookUpDomain: openDomainLookUp(w.config),
+      draining: new AbortController().signal,
+      log,
+      clock: () => new Date(),
+      relay: { wake: () => undefined, [Symbol.asyncDispose]: async () => undefined },
+      turns: createTurns(1),
+      spoolDir: w.dir,
+      operatorToken,
+    })
+    const server = createServer(app.callback())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    stack.defer(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+
+  test('N05: of many calls at once over two api processes exactly one asks the name servers', async () => {
+    await using stack = new AsyncDisposableStack()
+    const bases = [w.base, await openSecondApi(stack)]
+    w.advance(Date.now() - (await nowOfWorld()))
+    for (let round = 0; round < 5; round++) {
+      const { id, txt: record } = await added()
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, async (_, index) => {
+          const headers = { authorization: `Bearer ${owner.key}` }
+          const response = await fetch(`${bases[index % 2]}/api/v1/domains/${id}/verify`, { method: 'POST', headers })
+          return { status: response.status, retryAfter: Number(response.headers.get('retry-after')) }
+        }),
+      )
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(429)])
+      for (const { status, retryAfter } of answers) if (status === 429) expect([9, 10]).toContain(retryAfter)
+      expect(zone.asked.filter((asked) => asked === `udp ${record.name}`)).toHaveLength(1)
+    }
+  })
+
+  test('N05: a look-up is possible again when the interval has passed, and not a moment before', async () => {
+    const { id } = await added()
+    expect((await timedVerify(id)).status).toBe(200)
+    const { looked_up_at } = await w.db
+      .selectFrom('domains')
+      .select('looked_up_at')
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow()
+    const at = (ms: number) => takeLookUp(w.db, owner.id, id, new Date((looked_up_at?.getTime() ?? 0) + ms), intervalMs)
+    expect(await at(intervalMs - 1)).toBe(false)
+    expect(await at(-60_000)).toBe(true)
+    expect(await at(-60_000 + intervalMs)).toBe(true)
+  })
+
+  async function nowOfWorld(): Promise<number> {
+    const { id } = await added()
+    const row = await w.db.selectFrom('domains').select('created_at').where('id', '=', id).executeTakeFirstOrThrow()
+    return row.created_at.getTime()
+  }
+})
+
+describe('several name servers', () => {
+  test('check 31: a record that only one of them has is no proof, and the diagnostics say that they disagree', async () => {
+    await using second = await startZone()
+    await using two = await world({ worker: false, env: { PLINTH_DNS_SERVERS: `${zone.address},${second.address}` } })
+    const project = await two.project('enterprise')
+    const { id: siteId } = await makeSite(two, project)
+    const call = async (endpoint: string, json?: object) =>
+      (await two.call(endpoint, { key: project.key, ...(json && { json }) })).body
+    const record = await call(`POST /api/v1/sites/${siteId}/domains`, { domain: 'agreed.example.com' })
+    zone.set('TXT', record.txt.name, record.txt.value)
+    const first = await call(`POST /api/v1/domains/${record.id}/verify`)
+    expect(first).toMatchObject({ verified: false, message: expect.stringContaining('a change is spreading') })
+    expect(first.diagnostics).toContainEqual(expect.objectContaining({ check: 'name_servers', ok: false }))
+    second.set('TXT', record.txt.name, record.txt.value)
+    two.advance(intervalMs)
+    const both = await call(`POST /api/v1/domains/${record.id}/verify`)
+    expect(both.verified).toBe(true)
+    expect(both.diagnostics).toContainEqual(expect.objectContaining({ check: 'name_servers', ok: true }))
+  })
+})
+
+describe('port 80', () => {
+  const domain = { domain: 'reach.example.com', verification_token: 'token' }
+  const lookUp = (checkReach: (name: string) => Promise<{ ok: boolean; message: string }>) =>
+    openDomainLookUp(w.config, { issuers: ['ca.example'], checkReach })(domain)
+  const port80 = async (...parts: Parameters<typeof lookUp>) =>
+    (await lookUp(...parts)).diagnostics.find(({ check }) => check === 'port_80')
+
+  test('N06: our own token is asked for, and a fault of that is told and blocks nothing', async () => {
+    expect(await port80(async (name) => ({ ok: true, message: name }))).toMatchObject({ ok: true, message: domain.domain })
+    expect(await port80(() => Promise.reject(new Error('broken')))).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('broken'),
+    })
+    const startedAt = performance.now()
+    expect(await port80(() => new Promise(() => undefined))).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('within 4 s'),
+    })
+    expect(performance.now() - startedAt).toBeLessThan(maxMs)
+  })
+
+  test('N06: CAA records that forbid the certificate are told with what to add', async () => {
+    zone.set('CAA', 'reach.example.com', 'issue other.example')
+    const { diagnostics } = await lookUp(async () => ({ ok: true, message: '' }))
+    expect(diagnostics.find(({ check }) => check === 'caa')).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('ca.example'),
+    })
+  })
+})

@@ -1,0 +1,159 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, Connection } from '@temporalio/client'
+import { Worker } from '@temporalio/worker'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { letter } from '../../core/mails.ts'
+import { queueMailToOwner } from '../../workflows/mails.ts'
+import { reconcile } from '../../workflows/reconciler.ts'
+import { startMailServer } from '../infra/mail-server.ts'
+import { operatorToken, type World, world } from '../world.ts'
+
+const histories = join(import.meta.dirname, 'histories')
+const sender = 'Plinth <noreply@plinth.example>'
+
+let server: Awaited<ReturnType<typeof startMailServer>>
+let w: World
+let temporal: Client
+let connection: Connection
+beforeAll(async () => {
+  server = await startMailServer()
+  w = await world({ env: { PLINTH_SMTP_URL: server.url } })
+  connection = await Connection.connect({ address: w.temporal.address })
+  temporal = new Client({ connection })
+})
+afterAll(async () => {
+  await connection?.close()
+  await w?.[Symbol.asyncDispose]()
+  await server?.[Symbol.asyncDispose]()
+})
+beforeEach(() => {
+  server.state.mood = 'takes'
+  server.state.tries = 0
+  server.received.length = 0
+})
+
+const listMails = async (at: World, to: string) =>
+  (await at.call(`GET /operator/v1/mails?to=${encodeURIComponent(to)}`, { key: operatorToken })).body
+
+/** A project whose owner has this address, and a mail to that owner. */
+async function queue(at: World, owner_email: string, subject = 'Hello', paragraphs = ['How are you?']) {
+  const row = { name: 'mailing', owner_email, plan: 'free' as const }
+  const { id } = await at.db.insertInto('projects').values(row).returning('id').executeTakeFirstOrThrow()
+  await at.db.transaction().execute((tx) => queueMailToOwner(tx, id, letter(subject, paragraphs), { sender, now: new Date() }))
+  return owner_email
+}
+const outcomeOf = async (at: World, to: string) => (await listMails(at, to))[0].outcome
+const soon = { timeout: 20_000, interval: 50 }
+
+describe('a mail', () => {
+  test('is sent once, to exactly the owner, in plain text and in HTML, and stays readable', async () => {
+    const to = await queue(w, 'anna@example.com', 'Hi <b>', ['See https://example.com/a?b=1&c=2.', '<script>x</script>'])
+    await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
+    expect(server.received).toHaveLength(1)
+    const [mail] = server.received
+    const [kept] = await listMails(w, to)
+    expect(mail).toMatchObject({
+      envelope: { from: 'noreply@plinth.example', to: ['anna@example.com'] },
+      from: { address: 'noreply@plinth.example', name: 'Plinth' },
+      to: [{ address: 'anna@example.com' }],
+      subject: 'Hi <b>',
+      messageId: `<${kept.id}@plinth.example>`,
+    })
+    expect(mail?.headers).toContainEqual(expect.objectContaining({ key: 'auto-submitted', value: 'auto-generated' }))
+    expect(mail?.text).toContain('<script>x</script>')
+    expect(mail?.html).toContain('&lt;script&gt;')
+    expect(mail?.html).toContain('<a href="https://example.com/a?b=1&amp;c=2">')
+    expect(mail?.html).not.toContain('<script')
+    expect(kept).toMatchObject({ to, from: sender, subject: 'Hi <b>', sent_at: expect.any(String) })
+  })
+
+  test('U03: that is put off is tried again with the same Message-ID until it is taken', async () => {
+    server.state.mood = 'puts off'
+    const to = await queue(w, 'later@example.com')
+    await expect.poll(() => server.state.tries, soon).toBeGreaterThan(0)
+    expect(await outcomeOf(w, to)).toBeNull()
+    server.state.mood = 'takes'
+    await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
+    expect(server.received).toHaveLength(1)
+  })
+
+  test('whose recipient is refused for good is not tried again', async () => {
+    server.state.mood = 'refuses'
+    const to = await queue(w, 'nobody@example.com')
+    await expect.poll(() => outcomeOf(w, to), soon).toBe('failed')
+    expect([server.state.tries, server.received.length, (await listMails(w, to))[0].sent_at]).toEqual([1, 0, null])
+  })
+
+  test.each([
+    '"a@example.com x"@internal.test',
+    'a@example.com,b@example.com',
+    'a@example.com;b@example.com',
+    'a(comment)@example.com',
+    'a@example.com\r\nBcc: b@example.com',
+    'Anna <a@example.com>',
+    'a@b@example.com',
+    'a@[127.0.0.1]',
+  ])('to the address %j is not sent: the mail server never hears of it', async (address) => {
+    const to = await queue(w, address)
+    await expect.poll(() => outcomeOf(w, to), soon).toBe('failed')
+    expect(server.state.tries).toBe(0)
+  })
+
+  test('has a subject of one line, whatever it is made of', async () => {
+    const to = await queue(w, 'line@example.com', 'a\r\nBcc: b@example.com\n\u0007x')
+    await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
+    expect(server.received[0]).toMatchObject({ subject: 'a Bcc: b@example.com x', envelope: { to: ['line@example.com'] } })
+    expect(server.received[0]?.bcc).toBeUndefined()
+  })
+
+  test('whose workflow Temporal has lost is sent after all', async () => {
+    server.state.mood = 'puts off'
+    const to = await queue(w, 'lost@example.com')
+    await expect.poll(() => server.state.tries, soon).toBeGreaterThan(0)
+    const [{ id }] = await listMails(w, to)
+    await temporal.workflow.getHandle(`mail:${id}`).terminate()
+    server.state.mood = 'takes'
+    const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, buildsPerProject: 1 }
+    expect(await reconcile(w.db, w.workflows, new Date(Date.now() + 1), options)).toContain(`mail:${id}`)
+    await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
+    expect(server.received).toHaveLength(1)
+  })
+})
+
+test('without a mail server mails are kept, and the newest comes first', async () => {
+  await using without = await world()
+  const to = await queue(without, 'kept@example.com', 'first')
+  await expect.poll(() => outcomeOf(without, to), soon).toBe('kept')
+  await queue(without, 'kept@example.com', 'second')
+  const subjects = (await listMails(without, to)).map((mail: { subject: string }) => mail.subject)
+  expect(subjects).toEqual(['second', 'first'])
+  expect((await without.call('GET /operator/v1/mails?limit=1', { key: operatorToken })).body).toHaveLength(1)
+  const project = await without.project()
+  expect((await without.call('GET /operator/v1/mails', { key: project.key })).status).toBe(401)
+})
+
+describe('the recorded histories', () => {
+  const endings = ['sent', 'failed'] as const
+
+  test.each(endings)('of a mail that is %s replays, and shows no address in Temporal', async (ending) => {
+    server.state.mood = ending === 'sent' ? 'takes' : 'refuses'
+    const to = await queue(w, `${ending}-history@example.com`)
+    await expect.poll(() => outcomeOf(w, to), soon).toBe(ending)
+    const [{ id }] = await listMails(w, to)
+    const handle = temporal.workflow.getHandle(`mail:${id}`)
+    expect(await handle.result()).toBe(ending)
+    const flags = ['workflow', 'show', '--workflow-id', `mail:${id}`, '--address', w.temporal.address, '--output', 'json']
+    const shown = execFileSync(inject('temporal'), flags)
+    expect(shown.toString()).not.toContain('example.com')
+    if (process.env['RECORD_HISTORIES']) writeFileSync(join(histories, `mail-${ending}.json`), shown)
+  })
+
+  const files = readdirSync(histories).filter((file) => /^mail-.*\.json$/.test(file))
+  test('are there for every ending', () => expect(files.sort()).toEqual(endings.map((one) => `mail-${one}.json`).sort()))
+  test.each(files)('%s replays with the workflow of today', async (file) => {
+    const history: unknown = JSON.parse(readFileSync(join(histories, file), 'utf8'))
+    await Worker.runReplayHistory({ workflowBundle: { code: inject('workflowBundle') } }, history)
+  })
+})

@@ -1,0 +1,43 @@
+import type { Db } from '../../infra/db/database.ts'
+import { findMail, setMailOutcome } from '../../infra/db/mails.ts'
+import type { Logger } from '../../infra/log.ts'
+import { type Mailer, MailRefused } from '../../infra/mail/mailer.ts'
+import type { MailActivities } from '../contract/mails.ts'
+
+export interface MailActivityDeps {
+  readonly db: Db
+  /** Undefined: mails are kept. */
+  readonly mailer: Mailer | undefined
+  readonly log: Logger
+  readonly clock: () => Date
+}
+
+export function createMailActivities({ db, mailer, log, clock }: MailActivityDeps): MailActivities {
+  return {
+    async sendMail({ mail_id }) {
+      const mail = await findMail(db, mail_id)
+      if (!mail) return 'failed'
+      const outcome = mail.outcome ?? (await send(mail))
+      await setMailOutcome(db, mail_id, outcome, clock())
+      return outcome
+    },
+
+    async giveUpMail({ mail_id }) {
+      if (await setMailOutcome(db, mail_id, 'failed', clock())) log.error({ mail_id }, 'mail given up')
+    },
+  }
+
+  async function send(mail: NonNullable<Awaited<ReturnType<typeof findMail>>>) {
+    if (!mailer) return 'kept'
+    try {
+      await mailer.send(mail)
+      log.info({ mail_id: mail.id }, 'mail sent')
+      return 'sent'
+    } catch (error) {
+      if (!(error instanceof MailRefused)) throw error
+      // the text of the answer may name the recipient
+      log.warn({ mail_id: mail.id }, 'mail refused by the mail server')
+      return 'failed'
+    }
+  }
+}

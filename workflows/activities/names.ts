@@ -1,0 +1,70 @@
+import { heartbeat } from '@temporalio/activity'
+import { formerSubdomainPeriodMs, quarantinePeriodMs } from '../../core/limits.ts'
+import type { ArtifactDeps } from '../../infra/artifacts/purge.ts'
+import { purgeDeploys } from '../../infra/artifacts/purge-site.ts'
+import { lockProject } from '../../infra/db/projects.ts'
+import { findSubdomainChange, switchSubdomain } from '../../infra/db/subdomain-changes.ts'
+import { beginPurge, deleteDomainsOfSite, findTrashing, removeSite } from '../../infra/db/trash.ts'
+import { insertWorkflowSignals } from '../../infra/db/workflow-starts.ts'
+import type { Relay } from '../client.ts'
+import { domainChangedSignal } from '../contract/domains.ts'
+import type { NameActivities } from '../contract/names.ts'
+import { giveTurns } from '../turns.ts'
+
+export interface NameActivityDeps extends ArtifactDeps {
+  /** How many builds of a project may run or wait for a slot at once. */
+  readonly buildsPerProject: number
+  readonly relay: Pick<Relay, 'wake'>
+}
+
+/** The ends of long waits. The row decides, not the timer: a site that was restored, or trashed again, is left alone. */
+export function createNameActivities(deps: NameActivityDeps): NameActivities {
+  const { db, buildsPerProject: cap, relay, log, clock } = deps
+  return {
+    async purgeSite({ site_id, ...input }) {
+      const trashing = { site_id, purge_at: new Date(input.purge_at) }
+      const found = await findTrashing(db, trashing)
+      if (found.state !== 'trashed') return found.state === 'gone' ? 'purged' : 'restored'
+      if (clock() < trashing.purge_at) return 'early'
+      const { project_id } = found
+      const begun = await db.transaction().execute(async (tx) => {
+        await lockProject(tx, project_id)
+        if (!(await beginPurge(tx, trashing, clock()))) return false
+        await giveTurns(tx, { id: project_id, cap }, clock())
+        return true
+      })
+      // restored a moment ago
+      if (!begun) return 'restored'
+      relay.wake()
+      const deploys = await purgeDeploys(deps, site_id, heartbeat)
+      await db.transaction().execute(async (tx) => {
+        await lockProject(tx, project_id)
+        const domains = await deleteDomainsOfSite(tx, site_id)
+        await insertWorkflowSignals(
+          tx,
+          domains.map(({ id, attempt }) => domainChangedSignal({ domain_id: id, attempt })),
+        )
+        const now = clock()
+        await removeSite(tx, site_id, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
+      })
+      relay.wake()
+      log.info({ site_id, project_id, deploys }, 'site removed for good')
+      return 'purged'
+    },
+
+    async applySubdomainChange({ change_id }) {
+      const now = clock()
+      const change = await findSubdomainChange(db, change_id)
+      if (!change || change.cancelled_at) return 'cancelled'
+      if (change.switched_at) return 'switched'
+      if (now < change.switch_at) return 'early'
+      const formerUntil = new Date(now.getTime() + formerSubdomainPeriodMs)
+      const switched = await db.transaction().execute((tx) => switchSubdomain(tx, change, { now, formerUntil }))
+      // cancelled a moment ago
+      if (!switched) return 'cancelled'
+      const { site_id, old_subdomain, new_subdomain } = change
+      log.info({ site_id, change_id, old_subdomain, new_subdomain }, 'subdomain switched')
+      return 'switched'
+    },
+  }
+}

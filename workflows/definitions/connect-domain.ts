@@ -1,0 +1,126 @@
+import { defineSearchAttributeKey } from '@temporalio/common'
+import {
+  condition,
+  continueAsNew,
+  defineSignal,
+  executeChild,
+  isCancellation,
+  ParentClosePolicy,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  upsertMemo,
+  workflowInfo,
+} from '@temporalio/workflow'
+import { longestConnectPauseMs } from '../../core/limits.ts'
+import { orderStart } from '../contract/certificates.ts'
+import type { CertificateStep, DomainActivities, DomainInput, DomainOutcome } from '../contract/domains.ts'
+import { signals } from '../contract.ts'
+
+const step = (summary: string) =>
+  proxyActivities<DomainActivities>({
+    summary,
+    startToCloseTimeout: '30s',
+    retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1m' },
+  })
+const { checkDomain } = step('look for the TXT record that proves the ownership')
+const { beginCertificate } = step('order a certificate, if there is none')
+const { settleDomain } = step('tell the owner how it ended')
+
+const changedSignal = defineSignal(signals.changed)
+
+/** Looks for the proof of a domain's ownership until it is there, has a certificate issued, and tells the owner. */
+export async function connectDomain(input: DomainInput): Promise<DomainOutcome> {
+  let woken = false
+  const hear = () => {
+    woken = true
+  }
+  setHandler(changedSignal, hear, { description: 'The domain was verified by hand or removed: look at it again.' })
+  /** Returns early when woken. */
+  const rest = async (pauseMs: number, summary: string) => {
+    await condition(() => woken, pauseMs, { summary })
+    woken = false
+  }
+  const found = await waitForProof(input, rest)
+  if (found !== 'verified') return end(input, found)
+  const ordered = await certify(input, rest)
+  return end(input, ordered === 'stale' ? ordered : await settle(input, rest))
+}
+
+type Rest = (pauseMs: number, summary: string) => Promise<void>
+
+async function waitForProof(input: DomainInput, rest: Rest): Promise<'verified' | 'given_up' | 'stale'> {
+  let pauseMs = input.check_interval_ms
+  // who adds a domain learns the value of the record only then
+  for (let look = false; ; look = true) {
+    const check = await checkDomain({ ...runOf(input), look, pause_ms: pauseMs })
+    if (check.state !== 'waiting') return check.state
+    tell(input, `⏳ ${check.message}`, `looks next at ${check.next_check_at}, or when it is woken`)
+    await rest(pauseMs, `next look at ${check.next_check_at}`)
+    if (look) pauseMs = longer(pauseMs)
+    if (workflowInfo().continueAsNewSuggested) {
+      await continueAsNew<typeof connectDomain>({ ...input, check_interval_ms: pauseMs })
+    }
+  }
+}
+
+async function certify(input: DomainInput, rest: Rest): Promise<'done' | 'stale'> {
+  for (let pauseMs = input.check_interval_ms; ; pauseMs = longer(pauseMs)) {
+    const certificate = await beginCertificate(runOf(input))
+    if (certificate.state === 'stale') return 'stale'
+    if (certificate.state === 'none') return 'done'
+    if (certificate.state === 'ordered') {
+      tell(input, '✅ verified', '⏳ a certificate is ordered')
+      await issue(certificate)
+      return 'done'
+    }
+    tell(input, '✅ verified', '⏳ the site is in the trash: waits until it is restored')
+    await rest(pauseMs, 'the site is in the trash')
+  }
+}
+
+/** The child outlives this workflow: its order is a row of its own. */
+async function issue({ order, owner }: Extract<CertificateStep, { state: 'ordered' }>): Promise<void> {
+  const { workflow_id, type, summary, attributes } = orderStart(order, owner)
+  try {
+    await executeChild(type, {
+      workflowId: workflow_id,
+      args: [order],
+      parentClosePolicy: ParentClosePolicy.ABANDON,
+      staticSummary: summary,
+      typedSearchAttributes: Object.entries(attributes).map(([name, value]) => ({
+        key: defineSearchAttributeKey(name, 'KEYWORD'),
+        value,
+      })),
+    })
+  } catch (error) {
+    // somebody else has started it, or it was ended from outside: the row of the certificate tells what comes next
+    if (isCancellation(error)) throw error
+  }
+}
+
+async function settle(input: DomainInput, rest: Rest): Promise<DomainOutcome> {
+  for (let pauseMs = input.check_interval_ms; ; pauseMs = longer(pauseMs)) {
+    const settled = await settleDomain(runOf(input))
+    if (settled !== 'pending') return settled
+    tell(input, '✅ verified', '⏳ waits for its certificate')
+    await rest(pauseMs, 'waits for its certificate')
+  }
+}
+
+const endings: Readonly<Record<DomainOutcome, string>> = {
+  live: '✅ live',
+  without_certificate: '⚠️ verified, but no certificate could be had',
+  given_up: '❌ given up: no proof was found',
+  stale: '➖ the domain was removed, or another attempt owns it',
+}
+
+function end(input: DomainInput, outcome: DomainOutcome): DomainOutcome {
+  tell(input, endings[outcome])
+  upsertMemo({ outcome: endings[outcome] })
+  return outcome
+}
+
+const tell = ({ domain }: DomainInput, ...lines: string[]) => setCurrentDetails([`**${domain}**`, ...lines].join('\n\n'))
+const runOf = ({ domain_id, attempt }: DomainInput) => ({ domain_id, attempt })
+const longer = (pauseMs: number) => Math.min(pauseMs * 2, longestConnectPauseMs)

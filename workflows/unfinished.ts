@@ -1,0 +1,87 @@
+import type { Db, Tx } from '../infra/db/database.ts'
+import { listStalledDeploys, retryDeploy } from '../infra/db/deploys.ts'
+import { listStalledDomains, retryDomain } from '../infra/db/domain-work.ts'
+import { listWaitingMails } from '../infra/db/mails.ts'
+import { lockProject } from '../infra/db/projects.ts'
+import { listDueSubdomainChanges } from '../infra/db/subdomain-changes.ts'
+import { listDueTrash } from '../infra/db/trash.ts'
+import { domainStart, domainWorkflowId } from './contract/domains.ts'
+import { mailStart } from './contract/mails.ts'
+import { subdomainChangeStart, trashStart } from './contract/names.ts'
+import { deployStart, deployWorkflowId, type WorkflowStart } from './contract.ts'
+
+export interface UnfinishedOptions {
+  /** What moved more recently is left alone. */
+  readonly stalledAfterMs: number
+  /** What is due so soon should have its workflow by now. */
+  readonly dueWithinMs: number
+  /** The pause between two looks at a domain. */
+  readonly checkIntervalMs: number
+}
+
+/** Work that a row wants done, and the workflow that should be doing it. */
+export interface Unfinished {
+  readonly workflow_id: string
+  /** What to start when nobody works on it; undefined when the row does not want it any more. */
+  startAgain(tx: Tx): Promise<WorkflowStart | undefined>
+}
+
+const batchSize = 200
+
+/** All work that should be under way, in batches. */
+export async function* unfinishedWork(db: Db, now: Date, options: UnfinishedOptions): AsyncGenerator<Unfinished[]> {
+  const stalled = new Date(now.getTime() - options.stalledAfterMs)
+  const due = new Date(now.getTime() + options.dueWithinMs)
+  yield* deploys(db, stalled)
+  yield* domains(db, stalled, now, options.checkIntervalMs)
+  yield (await listDueTrash(db, due, batchSize)).map((site) => again(trashStart(site)))
+  yield (await listDueSubdomainChanges(db, due, batchSize)).map((change) => again(subdomainChangeStart(change)))
+  yield (await listWaitingMails(db, stalled, batchSize)).map((mail) => again(mailStart({ ...mail, about: mail.subject })))
+}
+
+/** The same occurrence once more: its workflow looks at the row first. */
+const again = (start: WorkflowStart): Unfinished => ({ workflow_id: start.workflow_id, startAgain: async () => start })
+
+async function* deploys(db: Db, before: Date): AsyncGenerator<Unfinished[]> {
+  yield* pages(
+    (afterId) => listStalledDeploys(db, before, { limit: batchSize, afterId }),
+    (deploy) => deploy.deploy_id,
+    (deploy) => ({
+      workflow_id: deployWorkflowId(deploy),
+      // the next attempt has no turn: it asks for one again
+      async startAgain(tx) {
+        await lockProject(tx, deploy.project_id)
+        if (!(await retryDeploy(tx, deploy.deploy_id, deploy.attempt))) return undefined
+        return deployStart({ ...deploy, attempt: deploy.attempt + 1 })
+      },
+    }),
+  )
+}
+
+async function* domains(db: Db, before: Date, now: Date, check_interval_ms: number): AsyncGenerator<Unfinished[]> {
+  yield* pages(
+    (afterId) => listStalledDomains(db, before, batchSize, afterId),
+    (domain) => domain.domain_id,
+    (domain) => ({
+      workflow_id: domainWorkflowId(domain),
+      async startAgain(tx) {
+        if (!(await retryDomain(tx, domain, now))) return undefined
+        return domainStart({ ...domain, attempt: domain.attempt + 1, check_interval_ms })
+      },
+    }),
+  )
+}
+
+async function* pages<Row>(
+  read: (afterId: string | undefined) => Promise<Row[]>,
+  idOf: (row: Row) => string,
+  unfinished: (row: Row) => Unfinished,
+): AsyncGenerator<Unfinished[]> {
+  for (let afterId: string | undefined; ; ) {
+    const rows = await read(afterId)
+    yield rows.map(unfinished)
+    const last = rows.at(-1)
+    if (!last || rows.length < batchSize) return
+    afterId = idOf(last)
+  }
+}
