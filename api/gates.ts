@@ -82,7 +82,8 @@ export async function checkSiteQuota(db: Db, ctx: Context, project: GatedProject
 export async function checkDomainQuota(db: Db, ctx: Context, project: GatedProject): Promise<void> {
   const limit = ctx.config.plans[project.plan].domains
   if (limit === null || (await countDomains(db, project.id)) < limit) return
-  throw conflict(`the ${planTitle(project.plan)} plan allows ${limit} ${limit === 1 ? 'domain' : 'domains'}: delete one or change the plan`)
+  const allowed = limit === 1 ? '1 domain' : `${limit} domains`
+  throw conflict(`the ${planTitle(project.plan)} plan allows ${allowed}: delete one or change the plan`)
 }
 
 const nextMonth = (now: Date) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)

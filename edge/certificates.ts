@@ -19,7 +19,11 @@ export interface CertificateTableOptions {
 }
 
 /** Every certificate in memory, its key sealed. It begins with the last snapshot and takes only higher versions. */
-export async function openCertificateTable({ snapshotDir, log, snapshotDelayMs }: CertificateTableOptions): Promise<CertificateTable> {
+export async function openCertificateTable({
+  snapshotDir,
+  log,
+  snapshotDelayMs,
+}: CertificateTableOptions): Promise<CertificateTable> {
   const snapshots = await openSnapshots<StoredCertificate>({
     dir: snapshotDir,
     name: 'certificates',

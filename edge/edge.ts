@@ -59,8 +59,7 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const isSecured = (host: string) => certificates.find(host) !== undefined
   const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, isSecured, thumbprint, log })
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))
-  const getter =
-    options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
+  const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
   opened.use(
     follow(options.databaseUrl, [routeFeed(routes), certificateFeed(certificates)], (now, why) => routes.setConnected(now, why)),
   )

@@ -219,7 +219,7 @@ export function loadConfig(env: Environment = process.env) {
       directory: s.PLINTH_ACME_DIRECTORY,
       /** Asked first after a failure, to save the tries that the other one allows. */
       stagingDirectory: s.PLINTH_ACME_STAGING_DIRECTORY,
-      caFile: s.PLINTH_ACME_CA_FILE && resolve(s.PLINTH_ACME_CA_FILE),
+      caFile: readableFile(s.PLINTH_ACME_CA_FILE, 'PLINTH_ACME_CA_FILE'),
       email: s.PLINTH_ACME_EMAIL,
       /** After the first failed order; later pauses grow from it. */
       retryPauseMs: s.PLINTH_ACME_RETRY_PAUSE,
@@ -260,6 +260,17 @@ function acmeDns(listen: string | undefined, zone: string | undefined) {
   if (listen !== undefined && zone !== undefined) return { listen, zone }
   if (listen === undefined && zone === undefined) return undefined
   throw new ConfigError('PLINTH_ACME_DNS_LISTEN and PLINTH_ACME_DNS_ZONE belong together: set both, or none for HTTP-01 only')
+}
+
+/** @throws ConfigError when it cannot be read */
+function readableFile(file: string | undefined, setting: string): string | undefined {
+  if (file === undefined) return undefined
+  try {
+    readFileSync(file)
+    return resolve(file)
+  } catch (cause) {
+    throw new ConfigError(`${setting} ${file} cannot be read (${(cause as NodeJS.ErrnoException).code})`, { cause })
+  }
 }
 
 /** Twelve hex digits that name a data directory in folders outside of it. */

@@ -143,9 +143,9 @@ async function buildIn(
       )
     }
     onPhase('install')
-    const cache = await takeCache(plan)
-    const tools = await toolsOf(plan, cache?.isWarm)
     install = await takeInstallOf(plan, root, paths, folder)
+    const cache = install?.restored ? undefined : await takeCache(plan)
+    const tools = await toolsOf(plan, cache?.isWarm)
     const before: Step[] = [['node', '-v']]
     if (install?.restored) {
       before.push(commandLine(plan.installFolder, plan.install), restoredText(plan.lockName ?? '', install.restored.packages))
@@ -249,8 +249,7 @@ async function buildIn(
 }
 
 /** As the sandbox says what it runs. */
-const commandLine = (folder: string, command: Command) =>
-  `$ ${folder && `cd ${folder.slice(0, -1)} && `}${command.join(' ')}`
+const commandLine = (folder: string, command: Command) => `$ ${folder && `cd ${folder.slice(0, -1)} && `}${command.join(' ')}`
 
 const restoredText = (lockName: string, packages: number) =>
   `node_modules restored from the last install of the same ${lockName} (${counted(packages, 'package')})`

@@ -27,7 +27,8 @@ const farReaching: Readonly<Record<string, RegExp>> = {
   '.npmrc':
     /^\s*(?:node.options|script.shell|shell|git|userconfig|globalconfig|prefix|modules.dir|virtual.store.dir|install.links|workspaces?|(?:global.)?pnpmfile)(?:\[\])?\s*=/im,
   '.yarnrc.yml': /^\s*["']?(?:yarnPath|plugins|nmMode|cacheFolder|globalFolder|virtualFolder)["']?\s*:/m,
-  'pnpm-workspace.yaml': /^\s*["']?(?:packages|pnpmfile|globalPnpmfile|modulesDir|virtualStoreDir|nodeOptions|scriptShell)["']?\s*:/m,
+  'pnpm-workspace.yaml':
+    /^\s*["']?(?:packages|pnpmfile|globalPnpmfile|modulesDir|virtualStoreDir|nodeOptions|scriptShell)["']?\s*:/m,
 }
 
 /**
@@ -64,7 +65,8 @@ export async function nameInstall(
 
 function dependsOnMore(name: string, text: string): boolean {
   if (name === 'package.json') return local.test(text) || hasOwnPart(text)
-  if (name === 'yarn.lock') return patched.test(text) || localInYarnLock.test(text) || local.test(text.replaceAll('@workspace:."', ''))
+  if (name === 'yarn.lock')
+    return patched.test(text) || localInYarnLock.test(text) || local.test(text.replaceAll('@workspace:."', ''))
   return farReaching[name]?.test(text) ?? (local.test(text) || patched.test(text))
 }
 

@@ -72,10 +72,7 @@ export async function takeInstall(
   }
 
   async function remember(): Promise<void> {
-    const [now, home] = await Promise.all([
-      listTree(root, slot),
-      listTree(workspace.home, slot, ['.'], `./${packagesFolder}`),
-    ])
+    const [now, home] = await Promise.all([listTree(root, slot), listTree(workspace.home, slot, ['.'], `./${packagesFolder}`)])
     if (!source || !now || !home) return
     const isKept = (path: string) => members.some((member) => path === at(member) || path.startsWith(`${at(member)}/`))
     const elsewhere = new Map([...now].filter(([path]) => !isKept(path) && path !== at('.yarn')))
@@ -90,12 +87,15 @@ export async function takeInstall(
   function isPortable(packages: Tree): boolean {
     if (packages.get(at(modules))?.type !== 'd') return false
     const isInside = (path: string) => path.startsWith(`${at(modules)}/`)
-    return [...packages].every(([path, { type, target, names }]) => {
+    const found = new Map<string, number>()
+    for (const { inode } of packages.values()) found.set(inode, (found.get(inode) ?? 0) + 1)
+    return [...packages].every(([path, { type, target, inode, names }]) => {
       const parent = posix.basename(posix.dirname(path))
       const base = posix.basename(path)
       if (parent === modules && base.startsWith('.') && !managerFiles.test(base)) return false
       if (type === 'l') return !target.startsWith('/') && isInside(posix.join(posix.dirname(path), target))
-      return type === 'd' || (type === 'f' && names === 1)
+      // a name elsewhere would be one more way to change the file
+      return type === 'd' || (type === 'f' && found.get(inode) === names)
     })
   }
 

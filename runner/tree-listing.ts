@@ -8,7 +8,8 @@ export interface TreeEntry {
   readonly target: string
   /** Another one after every change. Of a folder it does not cover what lies in it. */
   readonly state: string
-  /** Names of the same file. */
+  readonly inode: string
+  /** Names that the inode has. */
   readonly names: number
   /** That it takes of the disk. */
   readonly bytes: number
@@ -56,7 +57,7 @@ export async function listTree(
 }
 
 function entryOf(facts: string, target: string): TreeEntry {
-  const [type = '', mode, uid, inode, size, names, changed, blocks] = facts.split(' ')
+  const [type = '', mode, uid, inode = '', size, names, changed, blocks] = facts.split(' ')
   const state = type === 'd' ? [mode, uid, inode] : [mode, uid, inode, size, names, changed, target]
-  return { type, target, state: `${type} ${state.join(' ')}`, names: Number(names), bytes: Number(blocks) * 512 }
+  return { type, target, state: `${type} ${state.join(' ')}`, inode, names: Number(names), bytes: Number(blocks) * 512 }
 }

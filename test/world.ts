@@ -13,8 +13,10 @@ import { maxWaitingDeployFiles } from '../core/limits.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import { openEdge } from '../edge/edge.ts'
+import { platformHosts } from '../infra/acme/platform-names.ts'
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
+import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
@@ -99,6 +101,8 @@ export interface World extends AsyncDisposable {
   key(project: TestProject, scope: Scope): Promise<string>
   /** Polls until the deploy has ended. */
   ended(deployId: string, key: string): Promise<any>
+  /** Chain and key that a handshake for the host would get; undefined when it would fail. */
+  certificateOf(host: string): Promise<string | undefined>
   /** Tells the api that it is about to stop. */
   drain(): void
   /** Moves the clock that the api and the activities see. */
@@ -115,6 +119,8 @@ export interface WorldOptions {
   readonly runner?: boolean
   /** True: sites are served. */
   readonly edge?: boolean
+  /** Where the edge listens; any free port when absent. */
+  readonly edgePort?: number
 }
 
 export async function world(options: WorldOptions = {}): Promise<World> {
@@ -130,7 +136,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   stack.defer(() => server[Symbol.asyncDispose]())
   const temporal = { address: server.address, namespace: 'default' }
   const { bwrap, toolchain, registry } = inject('buildTools')
-  const edgePort = await freePort()
+  const edgePort = options.edgePort ?? (await freePort())
   const loaded = loadConfig({
     PLINTH_DATA_DIR: dir,
     PLINTH_OPERATOR_TOKEN: operatorToken,
@@ -170,10 +176,14 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, caches }, 0))
   }
   const { platformDomain, base: baseUrl, preview: previewUrl } = config.urls
+  let certificatesPort = 0
   if (options.edge) {
     const snapshotDir = join(dir, 'edge')
     const listen = { port: edgePort }
-    stack.use(await openEdge({ platformDomain, baseUrl, previewUrl, databaseUrl: database.url, cas, snapshotDir, listen, log }))
+    const hosts = { platformDomain, baseUrl, previewUrl }
+    const certificates = { secretKey, listen: { port: 0 }, isPlatformHost: platformHosts(config) }
+    const edge = stack.use(await openEdge({ ...hosts, databaseUrl: database.url, cas, snapshotDir, listen, certificates, log }))
+    certificatesPort = edge.certificatesPort ?? 0
   }
   const draining = new AbortController()
   const app = createApp({
@@ -278,6 +288,11 @@ export async function world(options: WorldOptions = {}): Promise<World> {
         if (wanted.includes(deploy.status)) return deploy
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
+    },
+    async certificateOf(host) {
+      const { certificate } = certificatePaths(secretKey)
+      const response = await fetch(`http://127.0.0.1:${certificatesPort}${certificate}?server_name=${host}`)
+      return response.status === 200 ? await response.text() : undefined
     },
     drain: () => draining.abort(),
     advance(ms) {

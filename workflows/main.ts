@@ -2,11 +2,16 @@ import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { openDatabase } from '../infra/db/database.ts'
+import { listDnsChallenges } from '../infra/db/dns-challenges.ts'
+import { openAuthority } from '../infra/dns/authority.ts'
+import { cachedChallenges } from '../infra/dns/challenge-records.ts'
+import { parseServerAddress } from '../infra/dns/servers.ts'
 import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { createLogger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
+import { retryPlatformOrders, startDueOrders } from './certificates.ts'
 import { openWorkflowClient, startRelay } from './client.ts'
 import { startReconciler } from './reconciler.ts'
 import { startSchedules } from './schedules.ts'
@@ -30,10 +35,19 @@ await runMain(async () => {
   const mailer = config.mail.smtpUrl === undefined ? undefined : stack.use(openMailer(config.mail.smtpUrl))
   const deps = { config, db, cas, buildLogs, plans: config.plans, buildsPerProject, lookUpDomain, mailer, relay, log, clock }
   stack.use(startControlWorker(temporal, deps, await bundleWorkflows()))
+  const dns = config.acme.directory && config.acme.dns
+  if (dns) {
+    const listen = parseServerAddress(dns.listen, 'PLINTH_ACME_DNS_LISTEN')
+    const findTxt = cachedChallenges(() => listDnsChallenges(db))
+    stack.use(await openAuthority({ listen, zone: dns.zone, findTxt }))
+  }
+  retryPlatformOrders(deps).catch((error: Error) => log.warn({ err: error }, 'certificate orders of the platform wait'))
   const { checkIntervalMs } = config.dns
   const intervalMs = 60_000
-  const looks = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, buildsPerProject }
-  stack.use(startReconciler(db, client, log, looks))
+  const { retryPauseMs } = config.acme
+  const pauses = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, retryPauseMs }
+  const beginDue = (now: Date) => startDueOrders(deps, now)
+  stack.use(startReconciler(db, client, log, { ...pauses, buildsPerProject, beginDue }))
   stack.use(startSchedules(temporal, log))
   return stack.move()
 })

@@ -9,6 +9,7 @@ import {
 import { defineSearchAttributeKey } from '@temporalio/common'
 import type { Logger } from '../infra/log.ts'
 import type { TemporalAddress } from '../infra/temporal/worker.ts'
+import { certificateRenewal } from './contract/certificates.ts'
 import { domainRecheck } from './contract/domains.ts'
 import { queues, storageSweep } from './contract.ts'
 
@@ -48,7 +49,21 @@ const recheckDomains: Schedule = {
   },
 }
 
-const schedules = [sweepStorage, recheckDomains]
+const renewCertificates: Schedule = {
+  scheduleId: certificateRenewal.schedule_id,
+  spec: { intervals: [{ every: '5m' }] },
+  policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '1m' },
+  action: {
+    type: 'startWorkflow',
+    workflowType: 'renewCertificates',
+    workflowId: certificateRenewal.workflow_id,
+    taskQueue: queues.control,
+    staticSummary: '**Certificates** that are due are ordered again',
+    typedSearchAttributes: triggeredBySchedule,
+  },
+}
+
+const schedules = [sweepStorage, recheckDomains, renewCertificates]
 
 /** Makes the schedules what they should be. An operator's pause stays. */
 async function ensureSchedules(client: ScheduleClient): Promise<void> {

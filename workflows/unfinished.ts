@@ -1,3 +1,4 @@
+import { listStalledOrders, type StartedOrder } from '../infra/db/certificates.ts'
 import type { Db, Tx } from '../infra/db/database.ts'
 import { listStalledDeploys, retryDeploy } from '../infra/db/deploys.ts'
 import { listStalledDomains, retryDomain } from '../infra/db/domain-work.ts'
@@ -5,6 +6,7 @@ import { listWaitingMails } from '../infra/db/mails.ts'
 import { lockProject } from '../infra/db/projects.ts'
 import { listDueSubdomainChanges } from '../infra/db/subdomain-changes.ts'
 import { listDueTrash } from '../infra/db/trash.ts'
+import { orderStart } from './contract/certificates.ts'
 import { domainStart, domainWorkflowId } from './contract/domains.ts'
 import { mailStart } from './contract/mails.ts'
 import { subdomainChangeStart, trashStart } from './contract/names.ts'
@@ -17,6 +19,8 @@ export interface UnfinishedOptions {
   readonly dueWithinMs: number
   /** The pause between two looks at a domain. */
   readonly checkIntervalMs: number
+  /** The pause before the second try of a certificate's order. */
+  readonly retryPauseMs: number
 }
 
 /** Work that a row wants done, and the workflow that should be doing it. */
@@ -34,6 +38,7 @@ export async function* unfinishedWork(db: Db, now: Date, options: UnfinishedOpti
   const due = new Date(now.getTime() + options.dueWithinMs)
   yield* deploys(db, stalled)
   yield* domains(db, stalled, now, options.checkIntervalMs)
+  yield (await listStalledOrders(db, stalled, batchSize)).map((order) => again(orderAgain(order, options.retryPauseMs)))
   yield (await listDueTrash(db, due, batchSize)).map((site) => again(trashStart(site)))
   yield (await listDueSubdomainChanges(db, due, batchSize)).map((change) => again(subdomainChangeStart(change)))
   yield (await listWaitingMails(db, stalled, batchSize)).map((mail) => again(mailStart({ ...mail, about: mail.subject })))
@@ -41,6 +46,12 @@ export async function* unfinishedWork(db: Db, now: Date, options: UnfinishedOpti
 
 /** The same occurrence once more: its workflow looks at the row first. */
 const again = (start: WorkflowStart): Unfinished => ({ workflow_id: start.workflow_id, startAgain: async () => start })
+
+/** @param retry_pause_ms as it is set now */
+function orderAgain({ project_id, site_id, ...order }: StartedOrder, retry_pause_ms: number): WorkflowStart {
+  const owner = project_id !== null && site_id !== null ? { project_id, site_id } : null
+  return orderStart({ ...order, retry_pause_ms }, owner)
+}
 
 async function* deploys(db: Db, before: Date): AsyncGenerator<Unfinished[]> {
   yield* pages(

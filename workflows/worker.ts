@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
+import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
@@ -10,8 +11,6 @@ import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createRetentionActivities } from './activities/retention.ts'
 import { createStorageActivities, type StorageActivityDeps } from './activities/storage.ts'
 import { queues } from './contract.ts'
-
-const beginOrder: DomainActivityDeps['beginOrder'] = () => Promise.reject(new Error('certificates are not there yet'))
 
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
 
@@ -24,7 +23,7 @@ export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath, logger:
  */
 export function startControlWorker(
   temporal: TemporalAddress,
-  deps: DeployActivityDeps & StorageActivityDeps & MailActivityDeps & Omit<DomainActivityDeps, 'beginOrder'>,
+  deps: DeployActivityDeps & StorageActivityDeps & MailActivityDeps & DomainActivityDeps & CertificateActivityDeps,
   bundle: { readonly code: string },
 ): AsyncDisposable {
   const options = {
@@ -35,8 +34,9 @@ export function startControlWorker(
       ...createRetentionActivities(deps),
       ...createCheckActivities(deps),
       ...createStorageActivities(deps),
-      ...createDomainActivities({ ...deps, beginOrder }),
+      ...createDomainActivities(deps),
       ...createRecheckActivities(deps),
+      ...createCertificateActivities(deps),
       ...createNameActivities(deps),
       ...createMailActivities(deps),
     },

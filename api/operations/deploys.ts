@@ -195,7 +195,6 @@ export const delete_deploy = operation({
   output: Ok,
   errors: [409, 503],
   handler: async (ctx, { deploy_id }, deploy) => {
-    if ((await siteOfCaller(ctx, deploy)).deletion_scheduled_at) throw inTrash()
     if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
     if (deploy.artifacts_purged) return { ok: true as const }
     if (!(await purgeDeploy(ctx, deploy))) {

@@ -26,6 +26,7 @@ import { lockSite } from '../../infra/db/sites.ts'
 import { insertWorkflowSignals, insertWorkflowStart } from '../../infra/db/workflow-starts.ts'
 import { isPublicSuffix, toAsciiDomain } from '../../infra/dns/names.ts'
 import type { DomainLook } from '../../infra/domains/look-up.ts'
+import { orderRetrySignal } from '../../workflows/contract/certificates.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { inTrash } from '../accept-deploy.ts'
@@ -193,8 +194,17 @@ async function takeLook(tx: Tx, ctx: Context, domainId: string, look: DomainLook
   else await saveFindings(tx, domainId, look)
   const after = await findDomain(tx, before.project_id, domainId)
   if (!after) throw noSuchDomain()
+  if (mayBeCertified(after)) await insertWorkflowSignals(tx, [orderRetrySignal({ order_id: after.order_id })])
   return after
 }
+
+/** Whether an order waits after a failure whose cause seems to be mended. */
+const mayBeCertified = (domain: DomainRecord): domain is DomainRecord & { order_id: string } =>
+  domain.order_id !== null &&
+  !domain.secured &&
+  domain.certificate_error !== null &&
+  domain.a_record?.ok === true &&
+  (domain.diagnostics ?? []).every(({ ok }) => ok)
 
 async function prove(tx: Tx, ctx: Context, before: DomainRecord, look: DomainLook): Promise<void> {
   const run = { domain_id: before.id, attempt: before.attempt }
@@ -225,10 +235,11 @@ export const delete_domain = operation({
   output: Ok,
   handler: async (ctx, { domain_id }) => {
     const deleted = await ctx.db.transaction().execute(async (tx) => {
-      await lockSiteOfDomain(tx, domain_id)
+      const order_id = (await lockSiteOfDomain(tx, domain_id))?.order_id
       const row = await deleteDomain(tx, ctx.caller.project_id, domain_id)
       if (!row) throw noSuchDomain()
-      await insertWorkflowSignals(tx, [domainChangedSignal({ domain_id, attempt: row.attempt })])
+      const order = order_id ? [orderRetrySignal({ order_id })] : []
+      await insertWorkflowSignals(tx, [domainChangedSignal({ domain_id, attempt: row.attempt }), ...order])
       if (row.verified_at) await bumpRoutes(tx, { site_id: row.site_id })
       return row
     })

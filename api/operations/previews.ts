@@ -73,11 +73,9 @@ export const revoke_preview_url = operation({
   input: z.object({ deploy_id }),
   load: deployOfCaller,
   output: Ok,
-  errors: [409],
   handler: async (ctx, { deploy_id }, { site_id }) => {
     const revoked = await ctx.db.transaction().execute(async (tx) => {
-      const found = await lockSiteOfDeploy(tx, deploy_id)
-      if (found?.trashed) throw inTrash()
+      await lockSiteOfDeploy(tx, deploy_id)
       const ended = await endPreview(tx, deploy_id)
       if (ended) await bumpRoutes(tx, { site_id })
       return ended

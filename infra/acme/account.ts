@@ -24,7 +24,12 @@ export function acmeAccount(secretKey: Uint8Array): AcmeAccount {
   const secret = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')
   pair.setPrivateKey(secret)
   const point = pair.getPublicKey()
-  const jwk = { crv: 'P-256', kty: 'EC', x: point.subarray(1, 33).toString('base64url'), y: point.subarray(33).toString('base64url') }
+  const jwk = {
+    crv: 'P-256',
+    kty: 'EC',
+    x: point.subarray(1, 33).toString('base64url'),
+    y: point.subarray(33).toString('base64url'),
+  }
   const key = createPrivateKey({ format: 'jwk', key: { ...jwk, d: secret.toString('base64url') } })
   return {
     key: key.export({ type: 'pkcs8', format: 'pem' }).toString(),

@@ -1,5 +1,8 @@
 import { join } from 'node:path'
-import type { Config } from '../config.ts'
+import { challengePath } from '../acme/account.ts'
+import { orderedPlatformNames } from '../acme/platform-names.ts'
+import { type Config, required } from '../config.ts'
+import { certificatePaths } from './certificate-getter.ts'
 
 /** Caddy's native configuration. */
 export type CaddyConfig = Readonly<Record<string, unknown>>
@@ -25,13 +28,13 @@ export function bootstrapConfig(config: Config): CaddyConfig {
 export function caddyConfig(config: Config): CaddyConfig {
   const { http, urls } = config
   const base = new URL(urls.base)
-  const certificates = certificateNames(config)
+  const internal = internalNames(config)
   const answers = routes(config)
   const server = {
     read_header_timeout: '10s',
     idle_timeout: '2m',
     max_header_bytes: 32 * 1024,
-    // every certificate is named below; Caddy's own choice would order them, redirect, and listen on port 80
+    // where each certificate comes from is said below; Caddy's own choice would order them, redirect, and listen on port 80
     automatic_https: { disable: true },
     errors: { routes: errorRoutes(config) },
     ...(http.trustedProxies.length > 0 && {
@@ -72,8 +75,8 @@ export function caddyConfig(config: Config): CaddyConfig {
       tls: {
         // cleaning at the start removes the empty folder of a name just before its certificate is written there; the next try is a minute later
         disable_storage_clean: true,
-        certificates: { automate: certificates },
-        automation: { policies: [{ subjects: certificates, issuers: [{ module: 'internal', ca: 'local' }] }] },
+        certificates: { automate: internal },
+        automation: automation(config, internal),
       },
       pki: { certificate_authorities: { local: { name: 'Plinth', install_trust: false } } },
     },
@@ -83,11 +86,37 @@ export function caddyConfig(config: Config): CaddyConfig {
 /** Asked for by the admin socket in every request, so that a web page cannot reach it by any trick. */
 export const adminOrigin = 'plinth-launcher'
 
-/** Names and addresses that https is served for; `*.` stands for one label. */
-export function certificateNames(config: Config): string[] {
+/** Every name and address of the platform; `*.` stands for one label. */
+function platformNames(config: Config): string[] {
   const preview = new URL(config.urls.preview).hostname
   const { platformDomain } = config.urls
   return [...new Set([...apiHosts(config), preview, `*.${preview}`, platformDomain, `*.${platformDomain}`])]
+}
+
+/**
+ * Those with a certificate of Caddy's own authority: all for which none is ordered. Caddy looks for these before it asks the edge, so that
+ * none of the others may be among them.
+ */
+export function internalNames(config: Config): string[] {
+  const ordered = orderedPlatformNames(config)
+  return platformNames(config).filter((name) => !ordered.includes(name))
+}
+
+/**
+ * What is not internal comes from the edge at each handshake. For a name that the edge does not give either, Caddy asks whether it may make
+ * a certificate and is refused: without that it would order from a public authority, and the handshake hang for minutes.
+ */
+function automation({ secretKey, acme }: Config, internal: readonly string[]): Json {
+  const { certificate, permission } = certificatePaths(required(secretKey, 'PLINTH_SECRET_KEY'))
+  const edge = `http://127.0.0.1:${required(acme.certificatesPort, 'PLINTH_CERTIFICATES_PORT')}`
+  const issuers = [{ module: 'internal', ca: 'local' }]
+  return {
+    policies: [
+      { subjects: internal, issuers },
+      { on_demand: true, get_certificate: [{ via: 'http', url: edge + certificate }], issuers },
+    ],
+    on_demand: { permission: { module: 'http', endpoint: edge + permission } },
+  }
 }
 
 const apiHosts = ({ urls }: Config) => [
@@ -96,23 +125,28 @@ const apiHosts = ({ urls }: Config) => [
 const withBrackets = (address: string) => (address.includes(':') && !address.startsWith('[') ? `[${address}]` : address)
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
-/** Who answers, in this order: the api by host, the api below /__svc/ on every host, the edge. */
+/** Who answers, in this order: the edge the challenges of every host, the api by host, the api below /__svc/ on every host, the edge. */
 function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
+  const edge = proxyTo(config.sockets.edge)
   return [
+    { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
     { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },
-    { handle: [proxyTo(config.sockets.edge)], terminal: true },
+    { handle: [edge], terminal: true },
   ]
 }
 
-/** Requests that may change something are not redirected: a client would send its body and key a second time. */
+/**
+ * For the platform's own names; which custom domains have a certificate is known to the edge. Requests that may change something are
+ * not redirected: a client would send its body and key a second time.
+ */
 function redirectRoutes(config: Config, base: URL): Json[] {
   const port = base.port === '' ? '' : `:${base.port}`
-  const kept = [{ path: ['/.well-known/acme-challenge/*'] }, { path: ['/healthz'], host: apiHosts(config) }]
+  const kept = [{ path: [`${challengePath}*`] }, { path: ['/healthz'], host: apiHosts(config) }]
   return [
     {
-      match: [{ method: ['GET', 'HEAD'], not: kept }],
+      match: [{ method: ['GET', 'HEAD'], host: platformNames(config), not: kept }],
       handle: [
         {
           handler: 'static_response',

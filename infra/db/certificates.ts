@@ -110,7 +110,11 @@ export interface IssuedCertificate {
  * Keeps the certificate of an order and tells every edge. With the first one of a domain the route of its site changes too: other names of
  * the site may lead there from now on. False when another order took its place, or the name is gone.
  */
-export async function storeCertificate(tx: Tx, { certificate_id, order_id }: OrderRun, issued: IssuedCertificate): Promise<boolean> {
+export async function storeCertificate(
+  tx: Tx,
+  { certificate_id, order_id }: OrderRun,
+  issued: IssuedCertificate,
+): Promise<boolean> {
   const first = await tx
     .selectFrom('certificates')
     .select((eb) => eb.ref('domain_id').$notNull().as('domain_id'))
@@ -155,7 +159,10 @@ export function listWaitingPlatformOrders(db: Db, names: readonly string[]): Pro
 }
 
 /** How many orders began after the instant, and how many of them are at their first try. */
-export async function countOrders(db: Db, { begunAfter, tryingAfter }: { readonly begunAfter: Date; readonly tryingAfter: Date }) {
+export async function countOrders(
+  db: Db,
+  { begunAfter, tryingAfter }: { readonly begunAfter: Date; readonly tryingAfter: Date },
+) {
   return await db
     .selectFrom('certificates')
     .select((eb) => [

@@ -149,7 +149,9 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
   const onStop = waking(() => undefined)
 
   client.on('error', (error) => waking(() => (lost ??= error))())
-  client.on('notification', ({ channel, payload = '' }) => waking(() => named.get(channel)?.add(payload.split(':', 1)[0] ?? ''))())
+  client.on('notification', ({ channel, payload = '' }) =>
+    waking(() => named.get(channel)?.add(payload.split(':', 1)[0] ?? ''))(),
+  )
   await using opened = new AsyncDisposableStack()
   // the farewell to a server that does not answer would take for ever
   opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(1000, undefined, { ref: false })]))

@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
 
-/** Deploys that the project had accepted since then, and when the oldest of them was. */
+/**
+ * Deploys that the project had accepted since then, and when the oldest of them was. Those of a site that was removed for good are not
+ * counted: they are older, unless the period in the trash is shorter than the time that is asked about.
+ */
 export async function countDeploysSince(db: Db, projectId: string, since: Date): Promise<{ count: number; oldest: Date | null }> {
   return await db
     .selectFrom('deploys')

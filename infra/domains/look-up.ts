@@ -14,6 +14,7 @@ import {
   judgeServers,
   type Ownership,
 } from './diagnoses.ts'
+import { openLookUpParts } from './look-up-parts.ts'
 
 /** What the DNS says of a domain at one moment. */
 export interface DomainLook {
@@ -29,9 +30,9 @@ export type LookUpDomain = (domain: { readonly domain: string; readonly verifica
 
 export interface LookUpParts {
   /** Names of the certificate authority in CAA records; nothing is refused while they are unknown. */
-  readonly issuers?: readonly string[]
+  readonly findIssuers?: (signal: AbortSignal) => Promise<readonly string[]>
   /** Asks for our own token at the name, on port 80. */
-  readonly checkReach?: (name: string) => Promise<{ readonly ok: boolean; readonly message: string }>
+  readonly checkReach?: (name: string, signal: AbortSignal) => Promise<{ readonly ok: boolean; readonly message: string }>
 }
 
 /** What is left of 5 s is for reading answers and for the database. */
@@ -41,10 +42,8 @@ const inAllMs = 4000
 export const servingAddresses = ({ dns }: Pick<Config, 'dns'>) => dns.servingIps.filter((address) => isIPv4(address))
 
 /** @throws ConfigError when a name server of the settings is no address */
-export function openDomainLookUp(
-  config: Pick<Config, 'dns' | 'acme'>,
-  { issuers = [], checkReach }: LookUpParts = {},
-): LookUpDomain {
+export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUpParts(config)): LookUpDomain {
+  const { findIssuers, checkReach } = parts
   const servers = dnsServers(config.dns.servers)
   const resolver = openResolver({ servers, inAllMs })
   const addresses = servingAddresses(config)
@@ -65,13 +64,15 @@ export function openDomainLookUp(
     const isWildcard = domain.startsWith('*.')
     // any name answers for the wildcard that no record of its own has
     const host = isWildcard ? `wildcard-check${domain.slice(1)}` : domain
-    const [txt, a, aaaa, judgeCname, caa, port80] = await Promise.all([
+    const [txt, a, aaaa, judgeCname, caa, issuers, port80] = await Promise.all([
       resolver.lookupAgreed(verificationName(domain), 'TXT'),
       resolver.lookup(host, 'A'),
       resolver.lookup(host, 'AAAA'),
       lookAtAlias(domain, host),
       resolver.lookupCaa(isWildcard ? domain.slice(2) : domain),
-      checkReach && reach(checkReach, host),
+      findIssuers ? inTime(findIssuers, () => []) : [],
+      // a wildcard is proved through the DNS
+      checkReach && !isWildcard ? reach(host, checkReach) : undefined,
     ])
     const { ownership, txt: proof } = judgeOwnership(txt, domain, verification_token)
     const a_record = judgeAddresses(a, addresses)
@@ -82,22 +83,29 @@ export function openDomainLookUp(
       judgeCaa(caa, issuers, isWildcard),
       judgeServers(txt, servers.length),
       port80,
-    ].filter((diagnosis) => diagnosis !== undefined && diagnosis !== false)
+    ].filter((diagnosis) => diagnosis !== undefined)
     return { ownership, message: proof.message, a_record, diagnostics }
   }
 }
 
-async function reach(checkReach: NonNullable<LookUpParts['checkReach']>, name: string): Promise<Diagnosis> {
-  const late = new AbortController()
+async function reach(name: string, checkReach: NonNullable<LookUpParts['checkReach']>): Promise<Diagnosis> {
+  const late = `port 80 did not answer within ${inAllMs / 1000} s`
+  const { ok, message } = await inTime(
+    (signal) => checkReach(name, signal),
+    (error) => ({ ok: false, message: error === undefined ? late : `port 80 could not be asked: ${error.message}` }),
+  )
+  return { check: 'port_80', ok, found: [], message }
+}
+
+/** What the work answers, or what `otherwise` does when it fails or takes too long. */
+async function inTime<T>(work: (signal: AbortSignal) => Promise<T>, otherwise: (error?: Error) => T): Promise<T> {
+  const ended = new AbortController()
+  const late = setTimeout(inAllMs, undefined, { signal: ended.signal }).then(() => otherwise())
   try {
-    const { ok, message } = await Promise.race([
-      checkReach(name),
-      setTimeout(inAllMs, { ok: false, message: `port 80 did not answer within ${inAllMs / 1000} s` }, { signal: late.signal }),
-    ])
-    return { check: 'port_80', ok, found: [], message }
+    return await Promise.race([work(ended.signal), late])
   } catch (error) {
-    return { check: 'port_80', ok: false, found: [], message: `port 80 could not be asked: ${(error as Error).message}` }
+    return otherwise(error as Error)
   } finally {
-    late.abort()
+    ended.abort()
   }
 }

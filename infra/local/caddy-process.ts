@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { isCaddyUp, pushCaddyConfig } from '../caddy/client.ts'
-import { bootstrapConfig, caddyConfig, caddyDir, certificateNames, rootCertificateFile } from '../caddy/config.ts'
+import { bootstrapConfig, caddyConfig, caddyDir, internalNames, rootCertificateFile } from '../caddy/config.ts'
 import type { Config } from '../config.ts'
 import { lastLines, type OnSpawn, startChild } from './child.ts'
 import type { Running } from './supervisor.ts'
@@ -39,7 +39,7 @@ export async function startCaddy(
     await waitUntil('Caddy', () => isCaddyUp(caddyAdmin), { timeoutMs: 20_000, ended: child.exited })
     await pushCaddyConfig(caddyAdmin, caddyConfig(config))
     const secured = async () =>
-      (await Promise.all(certificateNames(config).map((name) => canShakeHands(config, name)))).every(Boolean)
+      (await Promise.all(internalNames(config).map((name) => canShakeHands(config, name)))).every(Boolean)
     await waitUntil('the certificates of Caddy', secured, { timeoutMs: 20_000, ended: child.exited })
     await copyFile(rootCertificateFile(config), caFile(config))
     await chmod(caFile(config), 0o644)

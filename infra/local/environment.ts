@@ -4,8 +4,7 @@ export type Role = 'api' | 'worker' | 'runner' | 'edge'
 
 /**
  * The whole environment of one of our processes, made from the settings as the launcher has completed them; nothing else is inherited.
- * Each gets what it needs and no more: only the api has the secret key, and the runner, which
- * runs foreign code, has neither database nor operator token.
+ * Each gets what it needs and no more: the runner, which runs foreign code, has neither database nor operator token nor secret key.
  */
 export function childEnvironment(config: Config, role: Role): Record<string, string> {
   const { http, urls, build, temporal, names, dns, acme, mail } = config
@@ -36,6 +35,7 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
     PLINTH_ACME_DNS_ZONE: acme.dns?.zone,
   }
   const letters = { PLINTH_MAIL_FROM: mail.from }
+  const secrets = { PLINTH_SECRET_KEY: config.secretKey && Buffer.from(config.secretKey).toString('base64') }
   const own = {
     api: {
       ...database,
@@ -47,7 +47,7 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
       PLINTH_SUBDOMAIN_SWITCH_DELAY: `${names.switchDelayMs}ms`,
       PLINTH_SUBDOMAIN_CHANGE_INTERVAL: `${names.changeIntervalMs}ms`,
       PLINTH_OPERATOR_TOKEN: config.operatorToken,
-      PLINTH_SECRET_KEY: config.secretKey && Buffer.from(config.secretKey).toString('base64'),
+      ...secrets,
       PLINTH_BUILD_SLOTS: build.slots,
     },
     worker: {
@@ -56,10 +56,11 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
       ...plans,
       ...domains,
       ...letters,
+      ...secrets,
       PLINTH_SMTP_URL: mail.smtpUrl,
       PLINTH_BUILDS_PER_PROJECT: build.perProject,
     },
-    edge: database,
+    edge: { ...database, ...secrets, PLINTH_CERTIFICATES_PORT: acme.certificatesPort },
     runner: {
       ...workflows,
       ...config.npmEnvironment,

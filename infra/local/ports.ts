@@ -58,13 +58,14 @@ export interface Ports {
   readonly temporal: number
   readonly temporalUi: number
   readonly postgres: number
+  readonly certificates: number
 }
 
 /**
  * Checks the ports that are public or were set, and chooses the others: a taken default is replaced by a free one, and that is said.
  * @throws ConfigError naming the setting of a port that cannot be had
  */
-export async function choosePorts({ http, temporal, database }: Config, report: (line: string) => void): Promise<Ports> {
+export async function choosePorts({ http, temporal, database, acme }: Config, report: (line: string) => void): Promise<Ports> {
   for (const host of http.listen.map(withoutBrackets)) {
     await requirePort('PLINTH_HTTP_PORT', http.port, host)
     await requirePort('PLINTH_HTTPS_PORT', http.httpsPort, host)
@@ -84,6 +85,7 @@ export async function choosePorts({ http, temporal, database }: Config, report: 
     temporal: await choose('PLINTH_TEMPORAL_PORT', temporal.port, 7233, embedded),
     temporalUi: await choose('PLINTH_TEMPORAL_UI_PORT', temporal.uiPort, 8233, embedded),
     postgres: await choose('PLINTH_POSTGRES_PORT', database.port, undefined, database.url === undefined),
+    certificates: await choose('PLINTH_CERTIFICATES_PORT', acme.certificatesPort, undefined, true),
   }
 }
 

@@ -58,6 +58,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   const ports = await choosePorts(given, report)
   const token = await openOperatorToken(given)
   const secretKey = await openSecretKey(given)
+  const served = { ...given, secretKey, acme: { ...given.acme, certificatesPort: ports.certificates } }
   const tools = { cacheDir: given.cacheDir, report, signal: starting.signal }
 
   const groups: Record<'stores' | 'processes' | 'entrance', AsyncDisposable[]> = { stores: [], processes: [], entrance: [] }
@@ -108,16 +109,15 @@ export async function startStack(settings: Config, { report, signal: outer }: St
     const binary = await findTool('caddy', tools)
     const { port, httpsPort } = given.http
     await run('entrance', 'caddy', `Caddy on ports ${port} and ${httpsPort}`, (signal, onSpawn) =>
-      startCaddy(binary, given, logDir, signal, onSpawn),
+      startCaddy(binary, served, logDir, signal, onSpawn),
     )
   }
 
   const stores = Promise.all([database(), temporal()])
   const build = timed('build tools', report, () => prepareBuildTools(given, place, tools))
   const completed = stores.then(([url, temporal]) => ({
-    ...given,
+    ...served,
     operatorToken: token.value,
-    secretKey,
     database: { ...given.database, url },
     temporal,
   }))

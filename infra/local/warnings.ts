@@ -1,10 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { getDomain } from 'tldts'
+import { wildcardsWithoutDns } from '../acme/platform-names.ts'
 import type { Config } from '../config.ts'
 
 /** What the settings permit but the operator should know at every start. */
-export function settingWarnings({ build, urls }: Config): string[] {
+export function settingWarnings(config: Config): string[] {
+  const { build, urls } = config
+  const wildcards = wildcardsWithoutDns(config)
   const base = new URL(urls.base)
   const [ours, theirs] = [getDomain(base.hostname), getDomain(urls.platformDomain)]
   return [
@@ -14,6 +17,11 @@ export function settingWarnings({ build, urls }: Config): string[] {
     ...(base.protocol === 'https:' && ours !== null && ours === theirs
       ? [
           `PLINTH_PLATFORM_DOMAIN and PLINTH_BASE_URL share the domain ${ours}: sites can set cookies for the API's host; give sites a domain of their own`,
+        ]
+      : []),
+    ...(wildcards.length > 0
+      ? [
+          `${wildcards.join(' and ')} have no public certificate, browsers will warn: wildcards are proved through DNS, so set PLINTH_ACME_DNS_LISTEN and PLINTH_ACME_DNS_ZONE`,
         ]
       : []),
   ]

@@ -44,6 +44,13 @@ const deployed = async (activate = true): Promise<Input> => {
   return { deploy_id: (await deployFiles(w, owner, site.id, [page('x')], activate)).id }
 }
 
+async function ofDomain(): Promise<Input> {
+  const { id } = await makeSite(w, owner)
+  const json = { domain: `${randomName()}.example.com` }
+  const { body } = await w.call(`POST /api/v1/sites/${id}/domains`, { key: owner.key, json })
+  return { domain_id: body.id }
+}
+
 /** An input with which the owner's full key succeeds, about something made for it. Every operation has one. */
 const inputs: Record<string, () => Promise<Input>> = {
   whoami: async () => ({}),
@@ -51,7 +58,21 @@ const inputs: Record<string, () => Promise<Input>> = {
   create_site: async () => ({ name: 'x', subdomain: randomName() }),
   get_site: ofSite,
   update_site: async () => ({ ...(await ofSite()), name: 'renamed' }),
+  delete_site: async () => ({ ...(await ofSite()), confirm: true }),
+  list_trashed: async () => ({}),
+  restore_site: async () => {
+    const input = await ofSite()
+    await w.call(`DELETE /api/v1/sites/${input['site_id']}`, { key: owner.key })
+    return input
+  },
   set_site_enabled: async () => ({ ...(await ofSite()), enabled: false }),
+  change_site_subdomain: async () => ({ ...(await ofSite()), subdomain: randomName(), confirm: true }),
+  cancel_site_subdomain_change: async () => {
+    const input = await ofSite()
+    const json = { subdomain: randomName() }
+    await w.call(`POST /api/v1/sites/${input['site_id']}/subdomain-change`, { key: owner.key, json })
+    return input
+  },
   list_deploys: ofSite,
   deploy_site: ofSite,
   deploy_files: async () => ({ ...(await ofSite()), files: [page('x')] }),
@@ -68,6 +89,10 @@ const inputs: Record<string, () => Promise<Input>> = {
   get_preview_url: () => deployed(false),
   revoke_preview_url: () => deployed(false),
   delete_deploy: () => deployed(false),
+  list_domains: ofSite,
+  set_custom_domain: async () => ({ ...(await ofSite()), domain: `${randomName()}.example.com` }),
+  verify_domain: ofDomain,
+  delete_domain: async () => ({ ...(await ofDomain()), confirm: true }),
 }
 
 const nowhere = '00000000-0000-7000-8000-000000000000'
@@ -126,10 +151,11 @@ async function quiet(): Promise<void> {
 /** Everything that a denied call might have changed. When a key was used last is no secret and no effect. */
 async function fingerprint(): Promise<string> {
   await quiet()
-  const tables = ['projects', 'sites', 'deploys', 'previews', 'blobs', 'build_minutes', 'workflow_starts'] as const
+  const tables = ['projects', 'sites', 'subdomains', 'subdomain_changes', 'deploys', 'previews', 'blobs', 'build_minutes', 'domains', 'workflow_starts'] as const
   const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))
-  // an archive that waits for a runner may still be given its turn
-  const sorted = rows.map((table) => table.map((row) => JSON.stringify({ ...row, turn_at: null })).sort())
+  // an archive that waits for a runner may still be given its turn, and domains are looked at in the background
+  const moving = { turn_at: null, next_check_at: null, a_record: null, diagnostics: null }
+  const sorted = rows.map((table) => table.map((row) => JSON.stringify({ ...row, ...moving })).sort())
   return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
 }
 

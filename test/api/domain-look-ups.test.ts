@@ -200,7 +200,7 @@ describe('several name servers', () => {
 describe('port 80', () => {
   const domain = { domain: 'reach.example.com', verification_token: 'token' }
   const lookUp = (checkReach: (name: string) => Promise<{ ok: boolean; message: string }>) =>
-    openDomainLookUp(w.config, { issuers: ['ca.example'], checkReach })(domain)
+    openDomainLookUp(w.config, { findIssuers: async () => ['ca.example'], checkReach })(domain)
   const port80 = async (...parts: Parameters<typeof lookUp>) =>
     (await lookUp(...parts)).diagnostics.find(({ check }) => check === 'port_80')
 

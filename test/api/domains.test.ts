@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { unprovenDomainPeriodMs } from '../../core/limits.ts'
+import { freePort } from '../../infra/local/ports.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { startZone, type Zone } from '../zone.ts'
 
 // Custom domains through REST, the tools and the edge; the name server is ours.
 
-const servingIp = '192.0.2.1'
+const servingIp = '127.0.0.1'
 const intervalMs = 10_000
 
 let zone: Zone
@@ -17,7 +18,10 @@ let site: any
 beforeAll(async () => {
   zone = await startZone()
   const env = { PLINTH_DNS_SERVERS: zone.address, PLINTH_SERVING_IPS: `${servingIp},2001:db8::1` }
-  w = await world({ edge: true, env: { ...env, PLINTH_DNS_CHECK_INTERVAL: `${intervalMs}ms` } })
+  const edgePort = await freePort()
+  // the way to the edge when nothing listens on port 80
+  const http = { PLINTH_HTTP_PORT: String(edgePort), PLINTH_DNS_CHECK_INTERVAL: `${intervalMs}ms` }
+  w = await world({ edge: true, edgePort, env: { ...env, ...http } })
   owner = await w.project('enterprise')
 })
 afterAll(async () => {
@@ -253,6 +257,7 @@ describe('verifying', () => {
       }),
       expect.objectContaining({ check: 'cname', ok: true, found: [] }),
       expect.objectContaining({ check: 'caa', ok: true, found: ['0 issue "ca.example"'] }),
+      expect.objectContaining({ check: 'port_80', ok: false, message: expect.stringContaining('198.51.100.7') }),
     ])
     zone.set('AAAA', record.domain, '2001:db8::1')
     zone.set('A', record.domain)
@@ -268,6 +273,13 @@ describe('verifying', () => {
     })
     expect((await list())[0].diagnostics).toEqual(second.diagnostics)
     zone.set('CAA', record.domain.split('.').slice(1).join('.'))
+  })
+
+  test('N03: port 80 is asked for our own token, with the address and the name of the domain', async () => {
+    const record = await added(newName())
+    zone.set('A', record.domain, servingIp)
+    const { diagnostics } = (await verify(record.id)).body
+    expect(diagnostics.at(-1)).toEqual({ check: 'port_80', ok: true, found: [], message: expect.stringContaining(record.domain) })
   })
 
   test('N07: list_domains shows every domain of the site with its flag and token, in the order of adding', async () => {

@@ -16,6 +16,7 @@ import { loadConfig } from '../../infra/config.ts'
 import { type Db, openDatabase } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../../infra/db/routes.ts'
 import { openServer } from '../../infra/listen.ts'
+import { freePort } from '../../infra/local/ports.ts'
 import { createDatabase } from '../database.ts'
 import { ask, baseUrl, log, platformDomain, previewUrl, routeOf, storeFiles } from './test-edge.ts'
 
@@ -173,6 +174,8 @@ test('the process serves on its socket, deploy after deploy, until SIGTERM, then
     PLINTH_STORAGE_URL: pathToFileURL(join(dir, 'cas')).href,
     PLINTH_PLATFORM_DOMAIN: platformDomain,
     PLINTH_DATABASE_URL: database.url,
+    PLINTH_SECRET_KEY: Buffer.alloc(32, 'key').toString('base64'),
+    PLINTH_CERTIFICATES_PORT: `${await freePort()}`,
   }
   const { sockets } = loadConfig(env)
   const child = spawn(process.execPath, ['edge/main.ts'], { env, stdio: ['ignore', 'pipe', 'inherit'] })

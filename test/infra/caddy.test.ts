@@ -1,16 +1,22 @@
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { connect, type PeerCertificate } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createCertificateGetter } from '../../edge/certificates.ts'
 import { pushCaddyConfig } from '../../infra/caddy/client.ts'
-import { caddyConfig } from '../../infra/caddy/config.ts'
+import { caddyConfig, internalNames } from '../../infra/caddy/config.ts'
 import { type Config, loadConfig } from '../../infra/config.ts'
+import { openKeyring, seal } from '../../infra/crypto/seal.ts'
+import { openServer } from '../../infra/listen.ts'
 import { caFile, startCaddy } from '../../infra/local/caddy-process.ts'
 import { freePort } from '../../infra/local/ports.ts'
 import { findTool } from '../../infra/local/tools.ts'
+import { createLogger } from '../../infra/log.ts'
+import { selfSigned } from './self-signed.ts'
 
 interface Asked {
   readonly status: number
@@ -19,16 +25,49 @@ interface Asked {
   readonly body: { by?: string; path?: string; headers?: IncomingHttpHeaders } & { text?: string }
 }
 
+const secretKey = Buffer.alloc(32, 'key')
+
+/** What Caddy asks for in the middle of a handshake, as the edge answers it. */
+async function openGetter(stack: AsyncDisposableStack) {
+  const stored = new Map<string, { id: string; name: string; version: number; certificate: string; key_sealed: string }>()
+  const asked: string[] = []
+  let version = 0
+  const log = createLogger('test', 'silent')
+  const certificates = { find: (host: string) => stored.get(host) }
+  const getter = createCertificateGetter({ certificates, isRoutable: (host) => !host.startsWith('trashed.'), secretKey, log })
+  const server = await openServer(
+    (request, response) => {
+      asked.push(request.url ?? '')
+      getter(request, response)
+    },
+    { port: 0 },
+    { requestTimeoutMs: 10_000 },
+  )
+  stack.use(server)
+  return {
+    port: server.port ?? 0,
+    asked,
+    store(name: string, days?: number): void {
+      const { certificate, key } = selfSigned(name, { days: days ?? 2 })
+      const key_sealed = seal(openKeyring(secretKey), key, { table: 'certificates', id: name, column: 'key_sealed' })
+      stored.set(name, { id: name, name, version: ++version, certificate, key_sealed })
+    },
+  }
+}
+
 /** A real Caddy with two processes behind it that answer what they were asked. */
 async function openEntrance(settings: Record<string, string> = {}) {
   await using stack = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-caddy-'))
   stack.defer(() => rm(dir, { recursive: true, force: true }))
   const [port, httpsPort] = [await freePort(), await freePort()]
+  const getter = await openGetter(stack)
   const loaded = loadConfig({
     PLINTH_DATA_DIR: dir,
     PLINTH_HTTP_PORT: String(port),
     PLINTH_HTTPS_PORT: String(httpsPort),
+    PLINTH_SECRET_KEY: secretKey.toString('base64'),
+    PLINTH_CERTIFICATES_PORT: String(getter.port),
     ...settings,
   })
   const config: Config = { ...loaded, http: { ...loaded.http, listen: ['127.0.0.1'] } }
@@ -65,8 +104,15 @@ async function openEntrance(settings: Record<string, string> = {}) {
     outgoing.end()
     return promise
   }
+  /** The certificate of a handshake with this server name. */
+  async function shakeHands(servername: string): Promise<PeerCertificate> {
+    const { promise, resolve, reject } = Promise.withResolvers<PeerCertificate>()
+    const socket = connect({ host: '127.0.0.1', port: httpsPort, servername, rejectUnauthorized: false })
+    socket.on('error', reject).on('secureConnect', () => resolve(socket.getPeerCertificate()))
+    return promise.finally(() => socket.destroy())
+  }
   const owned = stack.move()
-  return { config, behind, ask, [Symbol.asyncDispose]: () => owned.disposeAsync() }
+  return { config, behind, ask, getter, shakeHands, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }
 
 async function listen(by: string, path: string): Promise<Server> {
@@ -97,7 +143,9 @@ describe('with the defaults', () => {
     ['http://LOCALHOST/api/v1/sites', 'api'],
     ['http://127.0.0.1/healthz', 'api'],
     ['http://[::1]/healthz', 'api'],
-    ['http://localhost/.well-known/acme-challenge/x', 'api'],
+    ['http://localhost/.well-known/acme-challenge/x', 'edge'],
+    ['http://unknown.example/.well-known/acme-challenge/x', 'edge'],
+    ['https://localhost/.well-known/acme-challenge/x', 'edge'],
     ['http://plinth-demo.plinth.localhost/', 'edge'],
     ['http://plinth-demo.plinth.localhost/api/v1/sites', 'edge'],
     ['http://plinth-demo.plinth.localhost/.well-known/acme-challenge/x', 'edge'],
@@ -140,6 +188,49 @@ describe('with the defaults', () => {
     const startedAt = performance.now()
     await expect(entrance.ask('GET', 'https://shop.example/')).rejects.toThrow(/alert|internal error/i)
     expect(performance.now() - startedAt).toBeLessThan(1000)
+  })
+
+  test('N06: a handshake gets the certificate that the edge has, an expired one too', async () => {
+    entrance.getter.store('shop.example.com')
+    entrance.getter.store('old.example.com', -1)
+    expect((await entrance.shakeHands('shop.example.com')).subjectaltname).toBe('DNS:shop.example.com')
+    expect((await entrance.shakeHands('SHOP.example.com')).subjectaltname).toBe('DNS:shop.example.com')
+    expect((await entrance.shakeHands('old.example.com')).subjectaltname).toBe('DNS:old.example.com')
+  })
+
+  test('a certificate that changes is the one of the next handshake', async () => {
+    const serialOf = async () => (await entrance.shakeHands('new.example.com')).serialNumber
+    entrance.getter.store('new.example.com')
+    const first = await serialOf()
+    expect(await serialOf()).toBe(first)
+    entrance.getter.store('new.example.com')
+    expect(await serialOf()).not.toBe(first)
+  })
+
+  test('a name with a certificate that is not served now fails its handshake', async () => {
+    entrance.getter.store('trashed.example.com')
+    await expect(entrance.shakeHands('trashed.example.com')).rejects.toThrow()
+  })
+
+  test('a thousand random names and deep labels fail at once, and nothing is made for them', async () => {
+    const { asked } = entrance.getter
+    asked.length = 0
+    const names = Array.from({ length: 1000 }, (_, i) => `${'a.'.repeat(i % 20)}r${(i * 7919).toString(36)}.example.org`)
+    const startedAt = performance.now()
+    for (let i = 0; i < names.length; i += 50) {
+      const batch = names.slice(i, i + 50).map((name) =>
+        entrance.shakeHands(name).then(
+          () => name,
+          () => undefined,
+        ),
+      )
+      expect((await Promise.all(batch)).filter((name) => name !== undefined)).toEqual([])
+    }
+    expect(performance.now() - startedAt).toBeLessThan(20_000)
+    expect(asked.filter((url) => url.includes('/certificate?'))).toHaveLength(1000)
+    expect(asked.filter((url) => url.includes('/permission?'))).toHaveLength(1000)
+    const made = await readdir(join(entrance.config.dataDir, 'caddy', 'certificates'), { recursive: true })
+    expect(made.filter((path) => path.includes('example.org'))).toEqual([])
   })
 
   test('pushing the same configuration again changes nothing', async () => {
@@ -187,6 +278,8 @@ describe('with an https base address behind a trusted proxy', () => {
     ['GET', 'http://a.sites.example/healthz', 308, 'https://a.sites.example:9443/healthz'],
     ['GET', 'http://a.sites.example/.well-known/acme-challenge/t', 200, undefined],
     ['POST', 'http://host.example/api/v1/sites', 200, undefined],
+    // whether a custom domain has a certificate is known to the edge
+    ['GET', 'http://shop.example.com/', 200, undefined],
     ['GET', 'https://host.example/', 200, undefined],
     ['GET', 'https://a.sites.example/', 200, undefined],
   ])('%s %s is answered %i', async (method, url, status, location) => {
@@ -198,4 +291,21 @@ describe('with an https base address behind a trusted proxy', () => {
     const { body } = await entrance.ask('GET', 'https://host.example/', { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' })
     expect(body.headers?.['x-forwarded-for']).toBe('203.0.113.9')
   })
+})
+
+test('N09: names with a public certificate are not among those of the internal authority, which would hide it', () => {
+  const namesWith = (settings: Record<string, string>) =>
+    internalNames(
+      loadConfig({
+        PLINTH_BASE_URL: 'https://host.example',
+        PLINTH_MCP_URL: 'https://mcp.example',
+        PLINTH_PLATFORM_DOMAIN: 'sites.example',
+        ...settings,
+      }),
+    ).filter((name) => name.endsWith('.example'))
+  const wildcards = ['*.preview.host.example', 'sites.example', '*.sites.example']
+  expect(namesWith({})).toEqual(['host.example', 'mcp.example', 'preview.host.example', ...wildcards])
+  expect(namesWith({ PLINTH_ACME_DIRECTORY: 'https://ca.example/dir' })).toEqual(wildcards)
+  const dns = { PLINTH_ACME_DNS_LISTEN: '127.0.0.1:53', PLINTH_ACME_DNS_ZONE: 'acme.example' }
+  expect(namesWith({ PLINTH_ACME_DIRECTORY: 'https://ca.example/dir', ...dns })).toEqual(['sites.example'])
 })

@@ -68,7 +68,7 @@ describe('the environment of a process', () => {
 
   test.each(['api', 'worker', 'edge', 'runner'] as const)('the %s reads the same settings from it', (role) => {
     const read = loadConfig(childEnvironment(config, role))
-    expect(read.secretKey).toEqual(role === 'api' ? Buffer.alloc(32, 7) : undefined)
+    expect(read.secretKey).toEqual(role === 'runner' ? undefined : Buffer.alloc(32, 7))
     expect([read.urls, read.http.port, read.sockets, read.storage, read.dataDir]).toEqual([
       config.urls,
       config.http.port,
@@ -277,18 +277,14 @@ describe('ports', () => {
     return { port, [Symbol.dispose]: () => server.close() }
   }
 
-  test.each(['PLINTH_HTTP_PORT', 'PLINTH_HTTPS_PORT', 'PLINTH_TEMPORAL_PORT', 'PLINTH_TEMPORAL_UI_PORT', 'PLINTH_POSTGRES_PORT'])(
-    'a taken %s is named',
-    async (name) => {
-      using other = await taken()
-      const config = await settingsOn({ [name]: String(other.port) })
-      await expect(choosePorts(config, () => undefined)).rejects.toThrow(
-        new ConfigError(
-          `port ${other.port} on 127.0.0.1 is taken: stop the program that uses it, or set ${name} to another port`,
-        ),
-      )
-    },
-  )
+  const portSettings = ['HTTP_PORT', 'HTTPS_PORT', 'TEMPORAL_PORT', 'TEMPORAL_UI_PORT', 'POSTGRES_PORT', 'CERTIFICATES_PORT']
+  test.each(portSettings.map((name) => `PLINTH_${name}`))('a taken %s is named', async (name) => {
+    using other = await taken()
+    const config = await settingsOn({ [name]: String(other.port) })
+    await expect(choosePorts(config, () => undefined)).rejects.toThrow(
+      new ConfigError(`port ${other.port} on 127.0.0.1 is taken: stop the program that uses it, or set ${name} to another port`),
+    )
+  })
 
   test('a port of a server that is not started is not looked at', async () => {
     using other = await taken()
@@ -363,6 +359,26 @@ describe('warnings', () => {
     const lines = settingWarnings(config).join()
     if (warning) expect(lines).toMatch(warning)
     else expect(lines).toBe('')
+  })
+
+  test('wildcards without a public certificate are named with the settings that they need', () => {
+    const settings = {
+      PLINTH_DATA_DIR: dir,
+      PLINTH_BASE_URL: 'https://host.example',
+      PLINTH_PLATFORM_DOMAIN: 'sites.example.net',
+      PLINTH_ACME_DIRECTORY: 'https://ca.example/dir',
+    }
+    expect(settingWarnings(loadConfig(settings)).join()).toMatch(
+      /^\*\.sites\.example\.net and \*\.preview\.host\.example have no public certificate.* PLINTH_ACME_DNS_LISTEN and PLINTH_ACME_DNS_ZONE$/,
+    )
+    const dns = { PLINTH_ACME_DNS_LISTEN: '127.0.0.1:53', PLINTH_ACME_DNS_ZONE: 'acme.example' }
+    expect(settingWarnings(loadConfig({ ...settings, ...dns }))).toEqual([])
+  })
+
+  test('a file of authorities that cannot be read is refused', () => {
+    expect(() => loadConfig({ PLINTH_ACME_CA_FILE: join(dir, 'none.pem') })).toThrow(
+      new ConfigError(`PLINTH_ACME_CA_FILE ${join(dir, 'none.pem')} cannot be read (ENOENT)`),
+    )
   })
 
   test('builds without isolation are said loudly', () => {

@@ -70,7 +70,7 @@ export async function openBuilder({
     /** Builds these files, as the queue would have it built. */
     async build(
       files: BuildFiles | Buffer,
-      options: { timeoutMs?: number; signal?: AbortSignal; input?: Partial<BuildInput> } = {},
+      options: { timeoutMs?: number; signal?: AbortSignal; input?: Partial<BuildInput>; onPhase?: (phase: Phase) => void } = {},
     ) {
       const archive = files instanceof Buffer ? files : tarGz(Object.entries(files).map(([name, file]) => made(name, file)))
       const source = await cas.put(archive)
@@ -89,7 +89,13 @@ export async function openBuilder({
           root_dir: null,
           ...options.input,
         },
-        { signal: options.signal ?? new AbortController().signal, onPhase: (phase) => phases.push(phase) },
+        {
+          signal: options.signal ?? new AbortController().signal,
+          onPhase(phase) {
+            phases.push(phase)
+            options.onPhase?.(phase)
+          },
+        },
       )
       const manifest = result.outcome === 'built' ? await readManifest(cas, result.manifest_sha256) : { files: [] }
       return {

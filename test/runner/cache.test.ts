@@ -21,12 +21,11 @@ const cachesFolder = (from: typeof builder) => join(from.config.build.dir, 'cach
 const cachesOf = async (dir: string) =>
   (await readdir(join(dir, 'caches'), { recursive: true })).filter((path) => /^[0-9a-f]{32}\/[0-9a-f]{32}\.\d+$/.test(path))
 
-/** A package whose install runs this shell script. */
-function installs(script: string, rest: BuildFiles = {}): BuildFiles {
-  const files = lockedPackage('npm')
+/** A package whose install runs this shell script, so that no build restores what another has installed. */
+function installs(script: string, files = lockedPackage('npm')): BuildFiles {
   const parsed = JSON.parse(files['package.json'] as string)
   parsed.scripts.postinstall = script
-  return { ...files, 'package.json': JSON.stringify(parsed), ...rest }
+  return { ...files, 'package.json': JSON.stringify(parsed) }
 }
 
 describe('packages that a build has fetched', { timeout: 240_000 }, () => {
@@ -34,7 +33,8 @@ describe('packages that a build has fetched', { timeout: 240_000 }, () => {
     '69: by %s are at hand for the next of the project',
     async (manager) => {
       const input = { project_id: `cache of ${manager}` }
-      const first = await builder.build(lockedPackage(manager), { input })
+      const files = installs('exit 0', lockedPackage(manager))
+      const first = await builder.build(files, { input })
       expect(first.error).toBe('')
       expect(first.log).not.toContain(warm)
       // where the registry is a mirror at a private address, nothing can be fetched here
@@ -42,7 +42,7 @@ describe('packages that a build has fetched', { timeout: 240_000 }, () => {
         env: { PLINTH_BUILD_TIMEOUT: '120s', PLINTH_BUILD_EGRESS_HOSTS: 'none.invalid' },
       })
       await cp(cachesFolder(builder), cachesFolder(offline), { recursive: true, verbatimSymlinks: true })
-      const second = await offline.build(lockedPackage(manager), { input })
+      const second = await offline.build(files, { input })
       expect(second.error).toBe('')
       expect(second.log).toContain(warm)
       expect(second.log).not.toContain('blocked:')
@@ -51,7 +51,7 @@ describe('packages that a build has fetched', { timeout: 240_000 }, () => {
   )
 
   test('69: are not at hand for another project, lock file, Node or after a failed install', async () => {
-    const files = lockedPackage('npm')
+    const files = installs('exit 0')
     const input = { project_id: 'one' }
     await builder.build(files, { input })
     const lock = files['package-lock.json'] as string
@@ -67,14 +67,14 @@ describe('packages that a build has fetched', { timeout: 240_000 }, () => {
     const input3 = { project_id: 'three' }
     expect((await builder.build(installs('exit 1'), { input: input3 })).error).toMatch(/^npm ci failed/)
     expect((await builder.build(installs('exit 0'), { input: input3 })).log).not.toContain(warm)
-    const { 'package-lock.json': _, ...unlocked } = files
+    const { 'package-lock.json': _, ...unlocked } = lockedPackage('npm')
     const input4 = { project_id: 'four' }
     for (let i = 0; i < 2; i++) expect((await builder.build(unlocked, { input: input4 })).log).not.toContain(warm)
   })
 
   test('69: go to one of two builds at once', async () => {
     const input = { project_id: 'at once' }
-    const files = lockedPackage('npm')
+    const files = installs('exit 0')
     await builder.build(files, { input })
     const both = await Promise.all([1, 2].map(() => builder.build(files, { input })))
     expect(both.map(({ error }) => error)).toEqual(['', ''])

@@ -4,7 +4,7 @@ import { reconcile } from '../../workflows/reconciler.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
-const reconciling = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, buildsPerProject: 1 }
+const reconciling = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000, buildsPerProject: 1 }
 
 let w: World
 let owner: TestProject

@@ -115,7 +115,7 @@ describe('a mail', () => {
     const [{ id }] = await listMails(w, to)
     await temporal.workflow.getHandle(`mail:${id}`).terminate()
     server.state.mood = 'takes'
-    const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, buildsPerProject: 1 }
+    const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, retryPauseMs: 60_000, buildsPerProject: 1 }
     expect(await reconcile(w.db, w.workflows, new Date(Date.now() + 1), options)).toContain(`mail:${id}`)
     await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
     expect(server.received).toHaveLength(1)

@@ -1,4 +1,6 @@
-import { proxyActivities, proxyLocalActivities, workflowInfo } from '@temporalio/workflow'
+import { proxyActivities, proxyLocalActivities, sleep, workflowInfo } from '@temporalio/workflow'
+import type { DomainActivities, DomainInput } from '../../workflows/contract/domains.ts'
+import type { NameActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/names.ts'
 import type { DeployActivities, DeployInput, StorageActivities } from '../../workflows/contract.ts'
 
 const { claimDeploy, publishDeploy } = proxyLocalActivities<DeployActivities>({ startToCloseTimeout: '15s' })
@@ -15,4 +17,25 @@ const { sweepObjects, dropUnusedBlobs } = proxyActivities<StorageActivities>({ s
 export async function sweepStorage(): Promise<void> {
   await sweepObjects({})
   await dropUnusedBlobs()
+}
+
+const { settleDomain, checkDomain } = proxyActivities<DomainActivities>({ startToCloseTimeout: '15s' })
+
+export async function connectDomain(input: DomainInput): Promise<void> {
+  await settleDomain(input)
+  await checkDomain({ ...input, look: true, pause_ms: 1 })
+}
+
+export async function recheckDomains(): Promise<void> {
+  await sleep(1)
+}
+
+const { purgeSite, applySubdomainChange } = proxyActivities<NameActivities>({ startToCloseTimeout: '15s' })
+
+export async function expireTrashedSite(input: TrashInput): Promise<void> {
+  await purgeSite(input)
+}
+
+export async function switchSubdomain(input: SubdomainChangeInput): Promise<void> {
+  await applySubdomainChange(input)
 }

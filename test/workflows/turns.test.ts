@@ -12,7 +12,7 @@ import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
 const buildsPerProject = 2
-const reconciling = { stalledAfterMs: 60_000, dueWithinMs: 0, checkIntervalMs: 10_000, buildsPerProject }
+const reconciling = { stalledAfterMs: 60_000, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000, buildsPerProject }
 // for a machine that is busy with other things
 const soon = { timeout: 120_000 }
 vi.setConfig({ testTimeout: 300_000 })

@@ -1,6 +1,7 @@
 import { givenUpLetter, liveLetter, uncertifiedLetter } from '../../core/domain-letters.ts'
 import { connectPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
+import { beginOrder } from '../../infra/db/certificates.ts'
 import type { Db, Tx } from '../../infra/db/database.ts'
 import { type DomainRun, findDomainOfRun, setConnected, setNextCheck } from '../../infra/db/domain-work.ts'
 import { type DomainRecord, lockSiteOfDomain, proveDomain, saveFindings } from '../../infra/db/domains.ts'
@@ -11,18 +12,10 @@ import type { Relay } from '../client.ts'
 import type { CertificateStep, DomainActivities, DomainCheck, Settled } from '../contract/domains.ts'
 import { queueMailToOwner } from '../mails.ts'
 
-/** Begins the order of a certificate for the name; an order under way is replaced. */
-export type BeginOrder = (
-  tx: Tx,
-  of: { readonly domain_id: string | null; readonly name: string },
-  now: Date,
-) => Promise<{ readonly certificate_id: string; readonly order_id: string }>
-
 export interface DomainActivityDeps {
   readonly db: Db
   readonly config: Config
   readonly lookUpDomain: LookUpDomain
-  readonly beginOrder: BeginOrder
   readonly relay: Pick<Relay, 'wake'>
   readonly log: Logger
   readonly clock: () => Date
@@ -30,7 +23,7 @@ export interface DomainActivityDeps {
 
 /** The steps by which a domain is connected. The row decides, so repeating one is harmless. */
 export function createDomainActivities(deps: DomainActivityDeps): Omit<DomainActivities, 'recheckDomains'> {
-  const { db, config, lookUpDomain, beginOrder, relay, log, clock } = deps
+  const { db, config, lookUpDomain, relay, log, clock } = deps
   const mailOptions = () => ({ sender: config.mail.from, now: clock() })
   const stale = { state: 'stale' } as const
 

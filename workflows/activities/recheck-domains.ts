@@ -18,7 +18,7 @@ const unknownPauseMs = 3_600_000
 type Fate = 'proven' | 'missing' | 'lost' | 'unknown'
 
 /** The daily look at the ownership of verified domains (addendum E14). Each domain is taken with the lock of its site. */
-export function createRecheckActivities(deps: Omit<DomainActivityDeps, 'beginOrder'>): Pick<DomainActivities, 'recheckDomains'> {
+export function createRecheckActivities(deps: DomainActivityDeps): Pick<DomainActivities, 'recheckDomains'> {
   const { db, config, lookUpDomain, relay, log, clock } = deps
   const mailOptions = () => ({ sender: config.mail.from, now: clock() })
 

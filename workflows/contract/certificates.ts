@@ -1,4 +1,5 @@
-import type { WorkflowStart } from '../contract.ts'
+import type { WorkflowSignal, WorkflowStart } from '../contract.ts'
+import { signals } from '../contract.ts'
 
 export interface OrderInput {
   readonly certificate_id: string
@@ -7,13 +8,56 @@ export interface OrderInput {
   readonly name: string
   /** The pause after the first failure; later ones grow. */
   readonly retry_pause_ms: number
+  /** 30 days when absent. */
+  readonly give_up_after_ms?: number
 }
 
-/** How an order ends. `stale`: another order took its place, or the name is gone. */
+/** How an order ends. `stale`: another order took its place, or nobody may order for the name any more. */
 export type OrderOutcome =
   | { readonly outcome: 'issued'; readonly not_after: string }
   | { readonly outcome: 'given_up'; readonly error: string }
   | { readonly outcome: 'stale' }
+
+/** One step of an order. */
+export type OrderStep = Pick<OrderInput, 'certificate_id' | 'order_id' | 'retry_pause_ms'>
+
+/** Whether the certificate authority would find the proof. */
+export type OrderCheck =
+  | {
+      readonly state: 'passed' | 'failed'
+      /** What was found, and what the owner should do. */
+      readonly message: string
+      /** Tries that failed before. */
+      readonly tries: number
+      /** An authority is set that can be asked first. */
+      readonly can_rehearse: boolean
+    }
+  | { readonly state: 'stale' }
+
+export type OrderResult =
+  | { readonly state: 'issued'; readonly not_after: string }
+  /** The rehearsal went well. */
+  | { readonly state: 'rehearsed' }
+  /** The authority did not find the proof, or will not issue for the name. */
+  | { readonly state: 'refused'; readonly error: string }
+  | { readonly state: 'stale' }
+
+/** Activities of the control queue, implemented in `activities/certificates.ts`. The row decides, so each may be repeated. */
+export interface CertificateActivities {
+  checkOrder(step: OrderStep): Promise<OrderCheck>
+  /** Has a certificate issued and keeps it, or only asks the authority for rehearsals. An authority that does not work is a retryable failure. */
+  placeOrder(step: OrderStep & { readonly rehearsal: boolean }): Promise<OrderResult>
+  /** Writes why a try failed and when the next one begins. False when another order took its place. */
+  postponeOrder(
+    step: OrderStep & { readonly error: string; readonly tries: number; readonly next_try_at: string },
+  ): Promise<boolean>
+  giveUpOrder(step: OrderStep & { readonly error: string }): Promise<void>
+  /** Begins the orders that are due; answers a line for operators. */
+  startDueOrders(): Promise<string>
+}
+
+/** The look for certificates that are due; Temporal adds the instant to the id of each workflow. */
+export const certificateRenewal = { schedule_id: 'schedule:renew-certificates', workflow_id: 'renew-certificates' } as const
 
 export const orderWorkflowId = ({ order_id }: Pick<OrderInput, 'order_id'>) => `certificate:${order_id}`
 
@@ -31,3 +75,9 @@ export function orderStart(input: OrderInput, owner: { project_id: string; site_
     },
   }
 }
+
+/** Something has changed that may have kept the order back: it is tried at once. */
+export const orderRetrySignal = (order: Pick<OrderInput, 'order_id'>): WorkflowSignal => ({
+  workflow_id: orderWorkflowId(order),
+  signal: signals.changed,
+})

@@ -1,0 +1,231 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, Connection } from '@temporalio/client'
+import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { listDueSubdomainChanges } from '../../infra/db/subdomain-changes.ts'
+import { listDueTrash } from '../../infra/db/trash.ts'
+import { insertWorkflowStart } from '../../infra/db/workflow-starts.ts'
+import { createNameActivities } from '../../workflows/activities/names.ts'
+import { restoredSignal, subdomainChangeStart, trashStart } from '../../workflows/contract/names.ts'
+import { aroundTheEnd, deployFiles, makeSite, page, randomName } from '../make.ts'
+import { type TestProject, type World, world } from '../world.ts'
+
+const histories = join(import.meta.dirname, 'histories')
+const maxEvents = 20
+const hourMs = 3_600_000
+
+let w: World
+let owner: TestProject
+let temporal: Client
+let connection: Connection
+beforeAll(async () => {
+  const env = { PLINTH_TRASH_PERIOD: '600ms', PLINTH_SUBDOMAIN_SWITCH_DELAY: '600ms', PLINTH_SUBDOMAIN_CHANGE_INTERVAL: '0ms' }
+  w = await world({ env })
+  owner = await w.project('enterprise')
+  connection = await Connection.connect({ address: w.temporal.address })
+  temporal = new Client({ connection })
+})
+afterAll(async () => {
+  await connection?.close()
+  await w?.[Symbol.asyncDispose]()
+})
+
+const post = (path: string, json?: object) => w.call(`POST /api/v1/sites/${path}`, { key: owner.key, json })
+const remove = async (path: string) => (await w.call(`DELETE /api/v1/sites/${path}`, { key: owner.key })).body
+const read = (id: string) => w.call(`GET /api/v1/sites/${id}`, { key: owner.key })
+const trash = async (id: string) => `trash:${id}:${Date.parse((await remove(id)).deletion_scheduled_at)}`
+async function change(id: string, subdomain = randomName()): Promise<string> {
+  await post(`${id}/subdomain-change`, { subdomain })
+  const row = await w.db
+    .selectFrom('subdomain_changes')
+    .select('id')
+    .where('new_subdomain', '=', subdomain)
+    .executeTakeFirstOrThrow()
+  return `subdomain:${id}:${row.id}`
+}
+/** The relay has started the workflow. */
+async function running(workflowId: string) {
+  const handle = temporal.workflow.getHandle(workflowId)
+  await expect.poll(() => handle.describe().then(Boolean, () => false), { timeout: 10_000 }).toBe(true)
+  return handle
+}
+const replay = (history: unknown, bundle = { code: inject('workflowBundle') }) =>
+  Worker.runReplayHistory({ workflowBundle: bundle }, history)
+
+/** Writes the fixture of a kind: `RECORD_HISTORIES=1 npx vitest run test/workflows/names.test.ts`. */
+function record(workflowId: string, kind: string): void {
+  const flags = ['--workflow-id', workflowId, '--address', w.temporal.address, '--output', 'json']
+  writeFileSync(join(histories, `${kind}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
+}
+
+async function cancelled(siteId: string): Promise<string> {
+  const workflowId = await change(siteId)
+  await running(workflowId)
+  await remove(`${siteId}/subdomain-change`)
+  return workflowId
+}
+
+async function restored(siteId: string): Promise<string> {
+  const workflowId = await trash(siteId)
+  await running(workflowId)
+  expect((await post(`${siteId}/restore`)).status).toBe(200)
+  return workflowId
+}
+
+/** A kind of wait, how it ends, what operators read then, and how it comes about; each has a recorded history. */
+const kinds: [string, string, string, (siteId: string) => Promise<string>][] = [
+  ['subdomain-cancelled', 'cancelled', '➖ cancelled', cancelled],
+  ['subdomain-switched', 'switched', '✅ switched; the old address leads to the new one', (id) => change(id)],
+  ['trash-expired', 'purged', '✅ removed for good', trash],
+  ['trash-restored', 'restored', '➖ restored', restored],
+]
+
+describe.each(kinds)('a wait of the kind %s', (kind, expected, memo, make) => {
+  test(`T06 U02: ends ${expected}, within ${maxEvents} events, and its history replays`, async () => {
+    const site = await makeSite(w, owner)
+    await deployFiles(w, owner, site.id, [page('x')])
+    const workflowId = await make(site.id)
+    const handle = await running(workflowId)
+    expect(await handle.result()).toBe(expected)
+    expect((await handle.describe()).memo).toEqual({ outcome: memo })
+    const history = await handle.fetchHistory()
+    expect(history.events?.filter((event) => event.timerStartedEventAttributes)).toHaveLength(1)
+    expect(history.events?.length).toBeLessThanOrEqual(maxEvents)
+    await replay(history)
+    if (process.env['RECORD_HISTORIES']) record(workflowId, kind)
+  })
+})
+
+describe('the recorded histories', () => {
+  const files = readdirSync(histories).filter((file) => /^(trash|subdomain)-.*\.json$/.test(file))
+  const readHistory = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
+
+  test('are there for every kind of wait', () => {
+    expect(files.sort()).toEqual(kinds.map(([kind]) => `${kind}.json`))
+  })
+
+  test.each(files)('%s replays with the workflow of today', async (file) => {
+    await replay(readHistory(file))
+  })
+
+  test.each(files)('%s does not replay with a workflow that does not wait', async (file) => {
+    const workflowsPath = join(import.meta.dirname, 'mutant.ts')
+    const mutant = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
+    await expect(replay(readHistory(file), mutant)).rejects.toThrow()
+  })
+})
+
+test('an operator finds the waits of a site in Temporal, with their end', async () => {
+  const site = await makeSite(w, owner)
+  const workflowId = await trash(site.id)
+  const due = (await read(site.id)).body.deletion_scheduled_at
+  const [before, after] = [-1000, 1000].map((ms) => new Date(Date.parse(due) + ms).toISOString())
+  const query = `SiteId="${site.id}" and ProjectId="${owner.id}" and DueAt > "${before}" and DueAt < "${after}"`
+  const found: string[] = []
+  while (found.length === 0) for await (const run of temporal.workflow.list({ query })) found.push(run.workflowId)
+  expect(found).toEqual([workflowId])
+  const description = await (await running(workflowId)).describe()
+  expect(await description.staticSummary()).toBe(`**A site** in the trash until ${due}`)
+})
+
+test('a signal without a cause, or a restore and another trashing, ends nothing before its time', async () => {
+  const site = await makeSite(w, owner)
+  const first = await trash(site.id)
+  await running(first)
+  await post(`${site.id}/restore`)
+  const second = await trash(site.id)
+  const purge_at = new Date(Number(second.split(':')[2]))
+  await running(second)
+  await w.workflows.signal(restoredSignal({ site_id: site.id, purge_at }))
+  expect(await (await running(first)).result()).toBe('restored')
+  while (Date.now() < purge_at.getTime() - 50) expect((await read(site.id)).status).toBe(200)
+  expect(await (await running(second)).result()).toBe('purged')
+  expect(Date.now()).toBeGreaterThanOrEqual(purge_at.getTime())
+  expect((await read(site.id)).status).toBe(404)
+})
+
+test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, with all that its start needs', async () => {
+  const [trashed, renamed] = [await makeSite(w, owner), await makeSite(w, owner)]
+  const name = randomName()
+  await w.killTemporal()
+  const lost = [await trash(trashed.id), await change(renamed.id, name)]
+  const until = new Date(Date.now() + hourMs)
+  const trashRow = (await listDueTrash(w.db, until, 10)).find((row) => row.site_id === trashed.id)
+  const changeRow = (await listDueSubdomainChanges(w.db, until, 10)).find((row) => row.site_id === renamed.id)
+  if (!trashRow || !changeRow) throw new Error('not found')
+  const none = [await listDueTrash(w.db, new Date(0), 10), await listDueSubdomainChanges(w.db, new Date(0), 10)]
+  expect(none).toEqual([[], []])
+  const starts = [trashStart(trashRow), subdomainChangeStart(changeRow)]
+  const kept = await w.db.selectFrom('workflow_starts').select('message').where('workflow_id', 'in', lost).execute()
+  expect(starts.map((start) => start.workflow_id)).toEqual(lost)
+  expect(kept.map((row) => row.message)).toEqual(expect.arrayContaining(starts))
+  await w.db.deleteFrom('workflow_starts').execute()
+  await w.startTemporal({ forget: true })
+  await w.db.transaction().execute(async (tx) => {
+    for (const start of starts) await insertWorkflowStart(tx, start)
+  })
+  await expect.poll(async () => (await read(trashed.id)).status, { timeout: 20_000 }).toBe(404)
+  await expect.poll(async () => (await read(renamed.id)).body.subdomain, { timeout: 20_000 }).toBe(name)
+  expect([await listDueTrash(w.db, until, 10), await listDueSubdomainChanges(w.db, until, 10)]).toEqual([[], []])
+})
+
+describe('races about one row', () => {
+  const rounds = 12
+  // what the workflow would do an hour later
+  const activities = () =>
+    createNameActivities({
+      ...w,
+      buildsPerProject: 1,
+      relay: { wake: () => undefined },
+      log: pino({ level: 'silent' }),
+      clock: () => new Date(Date.now() + hourMs),
+    })
+
+  test('U04: a change, its cancellation, its switch and the trash at once leave one name and one answer', async () => {
+    const seen = new Set<string>()
+    const moments = aroundTheEnd(0, 50)
+    for (let round = 0; round < rounds; round++) {
+      const site = await makeSite(w, owner)
+      const name = randomName()
+      const change_id = (await change(site.id, name)).split(':')[2] ?? ''
+      const now = new Date().toISOString()
+      const apply = () => activities().applySubdomainChange({ site_id: site.id, change_id, switch_at: now })
+      const late = () => moments.next(now).then(apply)
+      const cancelling = remove(`${site.id}/subdomain-change`)
+      await Promise.all([cancelling, late(), late(), ...(round % 3 === 0 ? [trash(site.id)] : [])])
+      const row = await w.db.selectFrom('subdomain_changes').selectAll().where('id', '=', change_id).executeTakeFirstOrThrow()
+      const outcome = row.switched_at ? 'switched' : 'cancelled'
+      seen.add(outcome)
+      moments.tell(outcome === 'switched')
+      expect([row.switched_at === null, row.cancelled_at === null].filter(Boolean)).toHaveLength(1)
+      const held = await w.db.selectFrom('subdomains').select(['subdomain', 'kind']).where('site_id', '=', site.id).execute()
+      const expected =
+        outcome === 'switched' ? { [site.subdomain]: 'former', [name]: 'current' } : { [site.subdomain]: 'current' }
+      expect(Object.fromEntries(held.map((one) => [one.subdomain, one.kind]))).toEqual(expected)
+      expect((await read(site.id)).body.subdomain).toBe(outcome === 'switched' ? name : site.subdomain)
+      expect(await apply()).toBe(outcome)
+    }
+    expect(seen).toEqual(new Set(['switched', 'cancelled']))
+  })
+
+  test('T05 T06: a restore and the removal at once leave a whole site or none', async () => {
+    const seen = new Set<number>()
+    for (let round = 0; round < rounds; round++) {
+      const site = await makeSite(w, owner)
+      const purge_at = new Date(Number((await trash(site.id)).split(':')[2])).toISOString()
+      const purge = () => activities().purgeSite({ site_id: site.id, purge_at })
+      const restoring = () => post(`${site.id}/restore`)
+      const [outcome, answer] = await (round % 2 === 0
+        ? Promise.all([purge(), restoring()])
+        : Promise.all([restoring(), purge()]).then(([second, first]) => [first, second] as const))
+      seen.add(answer.status)
+      expect([outcome, answer.status === 200]).toEqual(answer.status === 200 ? ['restored', true] : ['purged', false])
+      expect((await read(site.id)).status).toBe(answer.status === 200 ? 200 : 404)
+      expect(await purge()).toBe(outcome)
+    }
+    expect(seen.size).toBeGreaterThan(1)
+  })
+})

@@ -1,0 +1,160 @@
+import { activityInfo, cancellationSignal, heartbeat } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import { afterGivingUpMs, isEnding, renewalAt, unreachablePauseMs } from '../../core/certificates.ts'
+import type { IssuedCertificate } from '../../infra/acme/acme.ts'
+import { openAuthorities } from '../../infra/acme/authorities.ts'
+import { AcmeError } from '../../infra/acme/errors.ts'
+import { createProofs, type Proofs } from '../../infra/acme/proofs.ts'
+import { createReachCheck } from '../../infra/acme/reach.ts'
+import { type Config, required } from '../../infra/config.ts'
+import { openKeyring, seal } from '../../infra/crypto/seal.ts'
+import {
+  type CertificateRow,
+  endOrder,
+  findOrder,
+  type OrderRun,
+  setOrderError,
+  storeCertificate,
+} from '../../infra/db/certificates.ts'
+import { deleteDnsChallenge, insertDnsChallenge } from '../../infra/db/dns-challenges.ts'
+import { openResolver } from '../../infra/dns/resolver.ts'
+import { dnsServers } from '../../infra/dns/servers.ts'
+import { type OrdersDeps, startDueOrders } from '../certificates.ts'
+import type { CertificateActivities, OrderResult, OrderStep } from '../contract/certificates.ts'
+
+export interface CertificateActivityDeps extends OrdersDeps {
+  readonly clock: () => Date
+}
+
+const beatMs = 5000
+/** Without a word of the authority about it. */
+const rateLimitPauses = 60
+
+/** The steps of an order. The row decides, and the key of a new certificate never leaves its activity but sealed. */
+export function createCertificateActivities(deps: CertificateActivityDeps): CertificateActivities {
+  const { db, config, log, clock } = deps
+  const after = (ms: number) => new Date(clock().getTime() + ms)
+  const authorities = openAuthorities(config)
+  const proofs = openProofs(deps, authorities.account.thumbprint)
+  const keyring = openKeyring(required(config.secretKey, 'PLINTH_SECRET_KEY'))
+
+  /** Undefined, with the order ended, when nobody may order for the name now; it begins anew when somebody may. */
+  async function take(step: OrderStep): Promise<CertificateRow | undefined> {
+    const row = await findOrder(db, step)
+    if (!row) await endOrder(db, step, { renew_at: clock(), error: null })
+    return row
+  }
+
+  async function issuersOf(signal: AbortSignal): Promise<readonly string[]> {
+    try {
+      return await (await authorities.get('real')).caaIdentities(signal)
+    } catch (error) {
+      // whether it works is seen at the order
+      if (error instanceof AcmeError) return []
+      throw error
+    }
+  }
+
+  async function keep(row: CertificateRow, run: OrderRun, issued: IssuedCertificate): Promise<OrderResult> {
+    const { certificate, key, notBefore, notAfter } = issued
+    const stored = await db.transaction().execute((tx) =>
+      storeCertificate(tx, run, {
+        certificate,
+        key_sealed: seal(keyring, key, { table: 'certificates', id: row.id, column: 'key_sealed' }),
+        not_before: notBefore,
+        not_after: notAfter,
+        renew_at: renewalAt(notBefore, notAfter, Math.random()),
+      }),
+    )
+    if (!stored) return { state: 'stale' }
+    log.info({ ...run, name: row.name, not_after: notAfter }, 'certificate issued')
+    return { state: 'issued', not_after: notAfter.toISOString() }
+  }
+
+  /** @throws a retryable failure for an authority that does not work or wants us to wait */
+  async function judge(error: unknown, row: CertificateRow, step: OrderStep): Promise<OrderResult> {
+    if (!(error instanceof AcmeError)) throw error
+    const { kind, message, retryAfterMs } = error
+    tellFailure(row, step, message)
+    if (kind === 'refused' || kind === 'invalid') return { state: 'refused', error: message }
+    const usual =
+      kind === 'rate_limited'
+        ? rateLimitPauses * step.retry_pause_ms
+        : unreachablePauseMs(activityInfo().attempt, step.retry_pause_ms)
+    const pauseMs = kind === 'rate_limited' ? (retryAfterMs ?? usual) : Math.max(retryAfterMs ?? 0, usual)
+    await setOrderError(db, step, { error: message, next_try_at: after(pauseMs) })
+    throw ApplicationFailure.create({ message, type: kind, nextRetryDelay: Math.ceil(pauseMs) })
+  }
+
+  function tellFailure({ name, not_after }: CertificateRow, { certificate_id, order_id }: OrderStep, error: string): void {
+    const level = isEnding(not_after, clock()) ? 'error' : 'warn'
+    log[level]({ certificate_id, order_id, name, not_after, error }, 'certificate not issued')
+  }
+
+  return {
+    checkOrder: (step) =>
+      beating(async (signal) => {
+        const row = await take(step)
+        if (!row) return { state: 'stale' }
+        const { tries } = row
+        const can_rehearse = config.acme.stagingDirectory !== undefined
+        const { ok, message } = await proofs.check(row.name, await issuersOf(signal), signal)
+        return { state: ok ? 'passed' : 'failed', message, tries, can_rehearse }
+      }),
+
+    placeOrder: ({ rehearsal, ...step }) =>
+      beating(async (signal) => {
+        const row = await take(step)
+        if (!row) return { state: 'stale' }
+        if (row.issued_by === step.order_id) return { state: 'issued', not_after: row.not_after?.toISOString() ?? '' }
+        const { name } = row
+        try {
+          const authority = await authorities.get(rehearsal ? 'rehearsal' : 'real')
+          const issued = await authority.order({ names: [name], challenge: proofs.challengeOf(name, signal), signal })
+          return rehearsal ? { state: 'rehearsed' } : await keep(row, runOf(step), issued)
+        } catch (error) {
+          return await judge(error, row, step)
+        }
+      }),
+
+    async postponeOrder({ error, tries, next_try_at, ...step }) {
+      return await setOrderError(db, step, { error, tries, next_try_at: new Date(next_try_at) })
+    },
+
+    async giveUpOrder({ error, ...step }) {
+      await endOrder(db, step, { renew_at: after(afterGivingUpMs), error })
+      log.error({ ...runOf(step), error }, 'certificate order given up')
+    },
+
+    async startDueOrders() {
+      const begun = await startDueOrders(deps, clock())
+      return begun === 0 ? 'nothing is due, or enough is under way' : `began ${begun} ${begun === 1 ? 'order' : 'orders'}`
+    },
+  }
+}
+
+const runOf = ({ certificate_id, order_id }: OrderStep): OrderRun => ({ certificate_id, order_id })
+
+function openProofs({ db, config, clock }: CertificateActivityDeps, thumbprint: string): Proofs {
+  const { dns, http, acme } = config as Config
+  const resolver = openResolver({ servers: dnsServers(dns.servers) })
+  return createProofs({
+    resolver,
+    checkReach: createReachCheck({ resolver, servingIps: dns.servingIps, httpPort: http.port, thumbprint }),
+    records: {
+      insert: (name, value) => insertDnsChallenge(db, name, value, clock()),
+      remove: (name, value) => deleteDnsChallenge(db, name, value),
+    },
+    zone: acme.dns?.zone,
+  })
+}
+
+/** Tells Temporal that it goes on, and learns from it when it is not wanted any more. */
+async function beating<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const timer = setInterval(heartbeat, beatMs)
+  try {
+    return await work(cancellationSignal())
+  } finally {
+    clearInterval(timer)
+  }
+}
