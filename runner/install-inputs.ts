@@ -13,7 +13,8 @@ export interface InstallPlan {
   readonly lockName: string | undefined
 }
 
-const maxFileBytes = 32 * 1024 * 1024
+const MiB = 1024 * 1024
+const maxLockBytes = 32 * MiB
 /** Settings that managers look for in a folder and those above it. */
 const settings = ['.npmrc', '.yarnrc.yml', 'pnpm-workspace.yaml']
 /** Files that take part in an install with what else they read. */
@@ -22,13 +23,19 @@ const ownScript = /^(?:pre|post)?(?:install|prepare|dependencies)$|^prepublish$|
 /** Dependencies that lie in the source, or are made from what lies there. */
 const local = /(?:^|[\s'"(@])(?:file|link|workspace|portal|exec):|"link"\s*:\s*true/m
 const localInYarnLock = /@(?:\.{0,2}|~)\//
-const patched = /patchedDependencies|patch:[^"\n]*#(?!(?:optional!|~)?builtin<)/
+/** Those that Yarn brings along need no file. */
+const patched = /patchedDependencies|patch:(?![^",#\n]{0,300}#(?:optional!|~)?builtin<)/
+/** Settings that name programs, files or other places. */
 const farReaching: Readonly<Record<string, RegExp>> = {
-  '.npmrc':
-    /^\s*(?:node.options|script.shell|shell|git|userconfig|globalconfig|prefix|modules.dir|virtual.store.dir|install.links|workspaces?|(?:global.)?pnpmfile)(?:\[\])?\s*=/im,
-  '.yarnrc.yml': /^\s*["']?(?:yarnPath|plugins|nmMode|cacheFolder|globalFolder|virtualFolder)["']?\s*:/m,
-  'pnpm-workspace.yaml':
-    /^\s*["']?(?:packages|pnpmfile|globalPnpmfile|modulesDir|virtualStoreDir|nodeOptions|scriptShell)["']?\s*:/m,
+  '.npmrc': settingOf(
+    'node.options|script.shell|shell|git|userconfig|globalconfig|prefix|modules.dir|virtual.store.dir|install.links|workspaces?|(?:global.)?pnpmfile',
+  ),
+  '.yarnrc.yml': settingOf('yarnPath|plugins|nmMode|cacheFolder|globalFolder|virtualFolder'),
+  'pnpm-workspace.yaml': settingOf('packages|(?:globalP|p)npmfile|modulesDir|virtualStoreDir|nodeOptions|scriptShell'),
+}
+
+function settingOf(names: string): RegExp {
+  return new RegExp(`^[^\\S\\n]*["']?(?:${names})(?:\\[\\])?["']?[^\\S\\n]*[=:]`, 'im')
 }
 
 /**
@@ -54,7 +61,7 @@ export async function nameInstall(
     for (const name of ['package.json', ...settings, ...lockFiles]) {
       if (!paths.has(at + name)) continue
       const path = join(root, at, name)
-      if ((await stat(path)).size > maxFileBytes) return undefined
+      if ((await stat(path)).size > (name === lockName ? maxLockBytes : MiB)) return undefined
       const bytes = await readFile(path)
       if (dependsOnMore(name, bytes.toString('utf8'))) return undefined
       hash.update(JSON.stringify([at + name, bytes.length])).update(bytes)

@@ -119,6 +119,8 @@ export interface WorldOptions {
   readonly runner?: boolean
   /** True: sites are served. */
   readonly edge?: boolean
+  /** How long a certificate authority may take for one order. */
+  readonly orderPatienceMs?: number
   /** Where the edge listens; any free port when absent. */
   readonly edgePort?: number
 }
@@ -165,7 +167,9 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const { plans } = config
     const { smtpUrl } = config.mail
     const mailer = smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl))
-    const deps = { config, db, cas, buildLogs, plans, buildsPerProject, lookUpDomain, mailer, relay, log, clock }
+    const { orderPatienceMs } = options
+    const services = { config, db, cas, buildLogs, lookUpDomain, mailer, relay, log, clock }
+    const deps = { ...services, plans, buildsPerProject, orderPatienceMs }
     stack.use(startControlWorker(temporal, deps, bundle))
   }
   if (options.runner) {

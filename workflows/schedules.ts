@@ -14,6 +14,8 @@ import { domainRecheck } from './contract/domains.ts'
 import { queues, storageSweep } from './contract.ts'
 
 const retryMs = 5000
+/** A Temporal server that has lost its database has lost the schedules too. */
+const lookMs = 60_000
 const deadlineMs = 5000
 
 type Schedule = Omit<ScheduleOptions, 'memo'>
@@ -65,33 +67,35 @@ const renewCertificates: Schedule = {
 
 const schedules = [sweepStorage, recheckDomains, renewCertificates]
 
-/** Makes the schedules what they should be. An operator's pause stays. */
-async function ensureSchedules(client: ScheduleClient): Promise<void> {
-  for (const schedule of schedules) await ensureSchedule(client, schedule)
-}
-
-async function ensureSchedule(client: ScheduleClient, { scheduleId, ...wanted }: Schedule): Promise<void> {
-  try {
-    await client.create({ scheduleId, ...wanted })
-  } catch (error) {
-    if (!(error instanceof ScheduleAlreadyRunning)) throw error
-    await client.getHandle(scheduleId).update(({ state }) => ({ ...wanted, state }))
+/** Makes the schedules that are missing; with `update` also those what they should be that are there. An operator's pause stays. */
+async function ensureSchedules(client: ScheduleClient, update: boolean): Promise<void> {
+  for (const { scheduleId, ...wanted } of schedules) {
+    try {
+      await client.create({ scheduleId, ...wanted })
+    } catch (error) {
+      if (!(error instanceof ScheduleAlreadyRunning)) throw error
+      if (update) await client.getHandle(scheduleId).update(({ state }) => ({ ...wanted, state }))
+    }
   }
 }
 
-/** {@link ensureSchedules} as soon as Temporal answers. */
+/** {@link ensureSchedules} as soon as Temporal answers, and again and again. */
 export function startSchedules({ address, namespace }: TemporalAddress, log: Logger): AsyncDisposable {
   const stopped = new AbortController()
   const connection = Connection.lazy({ address })
   const client = new ScheduleClient({ connection, namespace })
   async function run(): Promise<void> {
-    for (let failures = 0; !stopped.signal.aborted; failures++) {
+    let update = true
+    let failed = false
+    while (!stopped.signal.aborted) {
       try {
-        return await connection.withDeadline(Date.now() + deadlineMs, () => ensureSchedules(client))
+        await connection.withDeadline(Date.now() + deadlineMs, () => ensureSchedules(client, update))
+        update = failed = false
       } catch (error) {
-        if (failures === 0) log.warn({ err: error }, 'schedules wait for Temporal')
-        await pause(retryMs, undefined, { signal: stopped.signal }).catch(() => undefined)
+        if (!failed) log.warn({ err: error }, 'schedules wait for Temporal')
+        failed = true
       }
+      await pause(failed ? retryMs : lookMs, undefined, { signal: stopped.signal }).catch(() => undefined)
     }
   }
   const running = run()

@@ -9,8 +9,11 @@ export interface Authorities {
   get(which: 'real' | 'rehearsal'): Promise<Acme>
 }
 
-/** @throws ConfigError without a secret key */
-export function openAuthorities({ acme, secretKey }: Pick<Config, 'acme' | 'secretKey'>): Authorities {
+/**
+ * @param patienceMs how long one order may take
+ * @throws ConfigError without a secret key
+ */
+export function openAuthorities({ acme, secretKey }: Pick<Config, 'acme' | 'secretKey'>, patienceMs?: number): Authorities {
   const account = acmeAccount(required(secretKey, 'PLINTH_SECRET_KEY'))
   const opened = new Map<string, Acme>()
   return {
@@ -24,7 +27,7 @@ export function openAuthorities({ acme, secretKey }: Pick<Config, 'acme' | 'secr
       const known = opened.get(url)
       if (known) return known
       const { caFile, email } = acme
-      const made = await openAcme({ directoryUrl: url, caFile, email, accountKey: account.key })
+      const made = await openAcme({ directoryUrl: url, caFile, email, accountKey: account.key, ...(patienceMs !== undefined && { patienceMs }) })
       opened.set(url, made)
       return made
     },

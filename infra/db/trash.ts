@@ -125,16 +125,8 @@ export function listDeploysToPurge(
     .execute()
 }
 
-/** Detaches every domain of the site; their certificates go with them. */
-export function deleteDomainsOfSite(tx: Tx, siteId: string): Promise<{ id: string; attempt: number }[]> {
-  return tx.deleteFrom('domains').where('site_id', '=', siteId).returning(['id', 'attempt']).execute()
-}
-
-/**
- * Deletes a site of which the purge has begun, whose deploys are purged and whose domains are detached. Its names are kept from
- * other projects until then. Under the project's lock; the edge learns of it with the commit.
- */
-export async function removeSite(tx: Tx, siteId: string, time: { readonly now: Date; readonly until: Date }): Promise<void> {
+/** Takes the lock of a site of which the purge has begun. @throws when there is none */
+export async function lockPurgedSite(tx: Tx, siteId: string): Promise<void> {
   await tx
     .selectFrom('sites')
     .select('id')
@@ -142,6 +134,18 @@ export async function removeSite(tx: Tx, siteId: string, time: { readonly now: D
     .where('purging', '=', true)
     .forUpdate()
     .executeTakeFirstOrThrow()
+}
+
+/** Detaches every domain of the site, under its lock; their certificates go with them. */
+export function deleteDomainsOfSite(tx: Tx, siteId: string): Promise<{ id: string; attempt: number }[]> {
+  return tx.deleteFrom('domains').where('site_id', '=', siteId).returning(['id', 'attempt']).execute()
+}
+
+/**
+ * Deletes a site, under its lock, when its deploys are purged and its domains detached. Its names are kept from other projects until
+ * then. The edge learns of it with the commit.
+ */
+export async function removeSite(tx: Tx, siteId: string, time: { readonly now: Date; readonly until: Date }): Promise<void> {
   await tx.deleteFrom('subdomain_changes').where('site_id', '=', siteId).execute()
   await quarantineSubdomains(tx, siteId, time)
   await tx.deleteFrom('previews').where('site_id', '=', siteId).execute()

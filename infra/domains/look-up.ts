@@ -83,7 +83,7 @@ export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUp
       judgeCaa(caa, issuers, isWildcard),
       judgeServers(txt, servers.length),
       port80,
-    ].filter((diagnosis) => diagnosis !== undefined)
+    ].filter((diagnosis) => diagnosis !== undefined && diagnosis !== false)
     return { ownership, message: proof.message, a_record, diagnostics }
   }
 }

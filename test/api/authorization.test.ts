@@ -61,17 +61,16 @@ const inputs: Record<string, () => Promise<Input>> = {
   delete_site: async () => ({ ...(await ofSite()), confirm: true }),
   list_trashed: async () => ({}),
   restore_site: async () => {
-    const input = await ofSite()
-    await w.call(`DELETE /api/v1/sites/${input['site_id']}`, { key: owner.key })
-    return input
+    const { id } = await makeSite(w, owner)
+    await w.call(`DELETE /api/v1/sites/${id}`, { key: owner.key })
+    return { site_id: id }
   },
   set_site_enabled: async () => ({ ...(await ofSite()), enabled: false }),
   change_site_subdomain: async () => ({ ...(await ofSite()), subdomain: randomName(), confirm: true }),
   cancel_site_subdomain_change: async () => {
-    const input = await ofSite()
-    const json = { subdomain: randomName() }
-    await w.call(`POST /api/v1/sites/${input['site_id']}/subdomain-change`, { key: owner.key, json })
-    return input
+    const { id } = await makeSite(w, owner)
+    await w.call(`POST /api/v1/sites/${id}/subdomain-change`, { key: owner.key, json: { subdomain: randomName() } })
+    return { site_id: id }
   },
   list_deploys: ofSite,
   deploy_site: ofSite,
@@ -151,7 +150,18 @@ async function quiet(): Promise<void> {
 /** Everything that a denied call might have changed. When a key was used last is no secret and no effect. */
 async function fingerprint(): Promise<string> {
   await quiet()
-  const tables = ['projects', 'sites', 'subdomains', 'subdomain_changes', 'deploys', 'previews', 'blobs', 'build_minutes', 'domains', 'workflow_starts'] as const
+  const tables = [
+    'projects',
+    'sites',
+    'subdomains',
+    'subdomain_changes',
+    'deploys',
+    'previews',
+    'blobs',
+    'build_minutes',
+    'domains',
+    'workflow_starts',
+  ] as const
   const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))
   // an archive that waits for a runner may still be given its turn, and domains are looked at in the background
   const moving = { turn_at: null, next_check_at: null, a_record: null, diagnostics: null }

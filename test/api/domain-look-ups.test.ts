@@ -51,6 +51,16 @@ async function timedVerify(id: string) {
 }
 
 const txt = (...data: string[]) => ({ type: TYPE.TXT, data })
+/** A record of the name that was asked for; dns2 takes seconds to write so many. */
+const rawTxt = (...chunks: string[]) => {
+  const data = Buffer.concat(chunks.map((chunk) => Buffer.from([chunk.length, ...Buffer.from(chunk)])))
+  return Buffer.concat([Buffer.from([0xc0, 12, 0, TYPE.TXT, 0, 1, 0, 0, 0, 60, data.length >> 8, data.length & 255]), data])
+}
+const withRecords = (query: Query, records: Buffer[]) => {
+  const message = Buffer.concat([reply(query), ...records])
+  message.writeUInt16BE(records.length, 6)
+  return message
+}
 const overTcp =
   (make: (query: Query) => Buffer): Handler =>
   (query) =>
@@ -85,9 +95,9 @@ describe('check 31: verify_domain answers within 5 s and never with a 500 when t
 
   test('sends the token in many chunks, among 64 KiB of other records', async () => {
     const { id, verification_token } = await added()
-    const others = Array.from({ length: 200 }, (_, index) => txt(`${index}`.padStart(250, 'x')))
-    const chunks = txt(...(verification_token.match(/.{1,3}/g) ?? []))
-    zone.misbehave(overTcp((query) => reply(query, { answers: query.type === TYPE.TXT ? [...others, chunks] : [] })))
+    const others = Array.from({ length: 240 }, (_, index) => rawTxt(`${index}`.padStart(250, 'x')))
+    const records = [...others, rawTxt(...(verification_token.match(/.{1,3}/g) ?? []))]
+    zone.misbehave(overTcp((query) => (query.type === TYPE.TXT ? withRecords(query, records) : reply(query))))
     const { status, body, ms } = await timedVerify(id)
     expect([status, body.verified, ms < maxMs]).toEqual([200, true, true])
     const [proof] = body.diagnostics

@@ -296,12 +296,12 @@ describe('when the time in the trash is over', () => {
     const site = await makeSite(w, owner)
     const shared = { path: 'shared.html', content: page(keeper.subdomain).content }
     for (let n = 0; n < 4; n++) await deployFiles(w, owner, site.id, [page(`deploy ${n}`), shared])
-    const { open } = w.cas
+    const open = w.cas.open.bind(w.cas)
     const rows = await w.db.selectFrom('deploys').select('manifest_sha256').where('site_id', '=', site.id).orderBy('id').execute()
     const unreadable = rows.slice(2).map((row) => row.manifest_sha256)
     const broken = vi.spyOn(w.cas, 'open').mockImplementation(async (sha256) => {
       if (unreadable.includes(sha256)) throw new Error('the storage is away')
-      return await open.call(w.cas, sha256)
+      return await open(sha256)
     })
     await trash(w, owner, site.id)
     const purged = () =>

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type BuildFiles, expectIsolation, openBuilder } from './builder.ts'
+import { type BuildFiles, expectIsolation, openBuilder, writes } from './builder.ts'
 import { lockedPackage } from './locks.ts'
 
 const restored = 'node_modules restored from the last install'
@@ -18,7 +18,11 @@ const building = (program: string): BuildFiles => ({ ...npm, 'build.cjs': `${pag
 
 async function build(project_id: string, files: BuildFiles, root_dir: string | null = null) {
   const built = await builder.build(files, { input: { project_id, root_dir } })
-  return { ...built, isRestored: built.log.includes(restored), page: await built.read('index.html') }
+  return {
+    ...built,
+    isRestored: built.log.includes(restored),
+    page: built.outcome === 'built' ? await built.read('index.html') : '',
+  }
 }
 
 function withPackage(change: (parsed: Record<string, Record<string, string>>) => void): BuildFiles {
@@ -28,7 +32,10 @@ function withPackage(change: (parsed: Record<string, Record<string, string>>) =>
 }
 
 describe('what a build has installed', { timeout: 240_000 }, () => {
-  const linked = lockedPackage('Yarn 4.18', { '.yarnrc.yml': 'nodeLinker: node-modules\n' })
+  const small = lockedPackage('Yarn 4.18')
+  // Yarn writes package.json anew when it would indent it differently
+  const indented = `${JSON.stringify(JSON.parse(small['package.json'] as string), null, 2)}\n`
+  const linked = { ...small, 'package.json': indented, '.yarnrc.yml': 'nodeLinker: node-modules\n' }
   test.each<[string, BuildFiles, string, string]>([
     ['npm', npm, 'npm ci', 'package-lock.json'],
     ['pnpm 10', lockedPackage('pnpm 10'), 'pnpm install --frozen-lockfile', 'pnpm-lock.yaml'],
@@ -110,10 +117,9 @@ describe('what a build has installed', { timeout: 240_000 }, () => {
   })
 
   test('69: holds nothing of what a build adds to it', async () => {
-    const adding =
-      "const fs = require('node:fs'); for (const name of ['evil', '.cache/evil', 'ms/evil']) { fs.mkdirSync(`node_modules/${name}`, { recursive: true }); fs.writeFileSync(`node_modules/${name}/index.js`, '') }"
-    const looking =
-      "console.log('found', ['evil', '.cache', 'ms/evil'].filter((name) => require('node:fs').existsSync(`node_modules/${name}`)))"
+    const paths = ['evil/index.js', '.cache/evil', 'ms/evil.js'].map((path) => `node_modules/${path}`)
+    const looking = `console.log('found', ${JSON.stringify(paths)}.filter((path) => require('node:fs').existsSync(path)))`
+    const adding = `{ ${writes(...paths)} }`
     for (const isRestored of [false, true])
       expect(await build('adding', building(adding))).toMatchObject({ error: '', isRestored })
     const next = await build('adding', building(looking))

@@ -1,4 +1,5 @@
 import { proxyActivities, proxyLocalActivities, sleep, workflowInfo } from '@temporalio/workflow'
+import type { CertificateActivities, OrderInput } from '../../workflows/contract/certificates.ts'
 import type { DomainActivities, DomainInput } from '../../workflows/contract/domains.ts'
 import type { NameActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/names.ts'
 import type { DeployActivities, DeployInput, StorageActivities } from '../../workflows/contract.ts'
@@ -38,4 +39,15 @@ export async function expireTrashedSite(input: TrashInput): Promise<void> {
 
 export async function switchSubdomain(input: SubdomainChangeInput): Promise<void> {
   await applySubdomainChange(input)
+}
+
+const { placeOrder, checkOrder } = proxyActivities<CertificateActivities>({ startToCloseTimeout: '15s' })
+
+export async function issueCertificate(input: OrderInput): Promise<void> {
+  await placeOrder({ ...input, rehearsal: false })
+  await checkOrder(input)
+}
+
+export async function renewCertificates(): Promise<void> {
+  await sleep(1)
 }

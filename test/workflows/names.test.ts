@@ -22,7 +22,7 @@ let owner: TestProject
 let temporal: Client
 let connection: Connection
 beforeAll(async () => {
-  const env = { PLINTH_TRASH_PERIOD: '600ms', PLINTH_SUBDOMAIN_SWITCH_DELAY: '600ms', PLINTH_SUBDOMAIN_CHANGE_INTERVAL: '0ms' }
+  const env = { PLINTH_TRASH_PERIOD: '1500ms', PLINTH_SUBDOMAIN_SWITCH_DELAY: '1500ms', PLINTH_SUBDOMAIN_CHANGE_INTERVAL: '0ms' }
   w = await world({ env })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })

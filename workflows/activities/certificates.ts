@@ -24,6 +24,8 @@ import type { CertificateActivities, OrderResult, OrderStep } from '../contract/
 
 export interface CertificateActivityDeps extends OrdersDeps {
   readonly clock: () => Date
+  /** How long the authority may take for one order. */
+  readonly orderPatienceMs?: number | undefined
 }
 
 const beatMs = 5000
@@ -34,7 +36,7 @@ const rateLimitPauses = 60
 export function createCertificateActivities(deps: CertificateActivityDeps): CertificateActivities {
   const { db, config, log, clock } = deps
   const after = (ms: number) => new Date(clock().getTime() + ms)
-  const authorities = openAuthorities(config)
+  const authorities = openAuthorities(config, deps.orderPatienceMs)
   const proofs = openProofs(deps, authorities.account.thumbprint)
   const keyring = openKeyring(required(config.secretKey, 'PLINTH_SECRET_KEY'))
 

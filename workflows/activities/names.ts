@@ -4,11 +4,11 @@ import type { ArtifactDeps } from '../../infra/artifacts/purge.ts'
 import { purgeDeploys } from '../../infra/artifacts/purge-site.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { findSubdomainChange, switchSubdomain } from '../../infra/db/subdomain-changes.ts'
-import { beginPurge, deleteDomainsOfSite, findTrashing, removeSite } from '../../infra/db/trash.ts'
+import { beginPurge, deleteDomainsOfSite, findTrashing, lockPurgedSite, removeSite, type Trashing } from '../../infra/db/trash.ts'
 import { insertWorkflowSignals } from '../../infra/db/workflow-starts.ts'
 import type { Relay } from '../client.ts'
 import { domainChangedSignal } from '../contract/domains.ts'
-import type { NameActivities } from '../contract/names.ts'
+import type { NameActivities, TrashOutcome } from '../contract/names.ts'
 import { giveTurns } from '../turns.ts'
 
 export interface NameActivityDeps extends ArtifactDeps {
@@ -24,30 +24,12 @@ export function createNameActivities(deps: NameActivityDeps): NameActivities {
     async purgeSite({ site_id, ...input }) {
       const trashing = { site_id, purge_at: new Date(input.purge_at) }
       const found = await findTrashing(db, trashing)
-      if (found.state !== 'trashed') return found.state === 'gone' ? 'purged' : 'restored'
+      if (found.state !== 'trashed') return endOf(found.state)
       if (clock() < trashing.purge_at) return 'early'
       const { project_id } = found
-      const begun = await db.transaction().execute(async (tx) => {
-        await lockProject(tx, project_id)
-        if (!(await beginPurge(tx, trashing, clock()))) return false
-        await giveTurns(tx, { id: project_id, cap }, clock())
-        return true
-      })
-      // restored a moment ago
-      if (!begun) return 'restored'
-      relay.wake()
+      if (!(await begin(trashing, project_id))) return endOf((await findTrashing(db, trashing)).state)
       const deploys = await purgeDeploys(deps, site_id, heartbeat)
-      await db.transaction().execute(async (tx) => {
-        await lockProject(tx, project_id)
-        const domains = await deleteDomainsOfSite(tx, site_id)
-        await insertWorkflowSignals(
-          tx,
-          domains.map(({ id, attempt }) => domainChangedSignal({ domain_id: id, attempt })),
-        )
-        const now = clock()
-        await removeSite(tx, site_id, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
-      })
-      relay.wake()
+      await remove(site_id, project_id)
       log.info({ site_id, project_id, deploys }, 'site removed for good')
       return 'purged'
     },
@@ -60,11 +42,39 @@ export function createNameActivities(deps: NameActivityDeps): NameActivities {
       if (now < change.switch_at) return 'early'
       const formerUntil = new Date(now.getTime() + formerSubdomainPeriodMs)
       const switched = await db.transaction().execute((tx) => switchSubdomain(tx, change, { now, formerUntil }))
-      // cancelled a moment ago
-      if (!switched) return 'cancelled'
+      // cancelled, or made by another try, a moment ago
+      if (!switched) return (await findSubdomainChange(db, change_id))?.switched_at ? 'switched' : 'cancelled'
       const { site_id, old_subdomain, new_subdomain } = change
       log.info({ site_id, change_id, old_subdomain, new_subdomain }, 'subdomain switched')
       return 'switched'
     },
   }
+
+  /** Builds of the site give their turns away. */
+  async function begin(trashing: Trashing, projectId: string): Promise<boolean> {
+    const begun = await db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId)
+      if (!(await beginPurge(tx, trashing, clock()))) return false
+      await giveTurns(tx, { id: projectId, cap }, clock())
+      return true
+    })
+    relay.wake()
+    return begun
+  }
+
+  async function remove(siteId: string, projectId: string): Promise<void> {
+    await db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId)
+      await lockPurgedSite(tx, siteId)
+      const domains = (await deleteDomainsOfSite(tx, siteId)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
+      await insertWorkflowSignals(tx, domains.map(domainChangedSignal))
+      const now = clock()
+      await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
+    })
+    relay.wake()
+  }
 }
+
+/** What has become of a site that is not in the trash as it was then. */
+const endOf = (state: Awaited<ReturnType<typeof findTrashing>>['state']): TrashOutcome =>
+  state === 'gone' ? 'purged' : 'restored'
