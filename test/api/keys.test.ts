@@ -16,18 +16,20 @@ beforeAll(async () => {
 afterAll(() => w[Symbol.asyncDispose]())
 
 /** A valid request for every REST operation, about these ids. */
-const requests = (ids: { site_id: string; deploy_id: string }) =>
+const requests = (ids: { site_id: string; deploy_id: string; domain_id: string }) =>
   operations.flatMap((op) => {
     const shape = restShape(op)
     if (!shape) return []
     const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => ids[name as keyof typeof ids])
     const files = op.id === 'deploy_files' ? [page('x')] : [{ path: 'index.html', sha256: 'a'.repeat(64) }]
-    const json = shape.bodyNames.length > 0 ? { name: 'x', subdomain: 'not-used-here', enabled: true, files } : undefined
+    const names = { name: 'x', subdomain: 'not-used-here', domain: 'not-used.example.com' }
+    const json = shape.bodyNames.length > 0 ? { ...names, enabled: true, files } : undefined
     const raw = op.raw ? { bytes: Buffer.from('no archive'), type: 'application/gzip' } : {}
     return { op, request: `${shape.method} ${path}`, options: { ...(json && { json }), ...raw } }
   })
 
-const nowhere = { site_id: '00000000-0000-7000-8000-000000000000', deploy_id: '00000000-0000-7000-8000-000000000000' }
+const nobody = '00000000-0000-7000-8000-000000000000'
+const nowhere = { site_id: nobody, deploy_id: nobody, domain_id: nobody }
 
 test.each([
   ['no header', undefined],
@@ -95,10 +97,12 @@ describe('C03: another project', () => {
   test('sees a foreign id exactly as a missing one on every route and tool', async () => {
     const site = await makeSite(w, owner)
     const deploy = await deployFiles(w, owner, site.id, [page('one')])
-    const foreign = requests({ site_id: site.id, deploy_id: deploy.id })
+    const json = { domain: 'foreign.example.com' }
+    const domain = await w.call(`POST /api/v1/sites/${site.id}/domains`, { key: owner.key, json })
+    const foreign = requests({ site_id: site.id, deploy_id: deploy.id, domain_id: domain.body.id })
     const missing = requests(nowhere)
     for (const [index, { op, request, options }] of foreign.entries()) {
-      if (!/site_id|deploy_id/.test(op.rest ?? '')) continue
+      if (!/site_id|deploy_id|domain_id/.test(op.rest ?? '')) continue
       const answer = await w.call(request, { ...options, key: stranger.key })
       const reference = await w.call(missing[index]?.request ?? '', { ...options, key: stranger.key })
       expect([request, answer.status, answer.body]).toEqual([request, 404, reference.body])

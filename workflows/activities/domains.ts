@@ -38,8 +38,10 @@ export function createDomainActivities(deps: DomainActivityDeps): Omit<DomainAct
   }
 
   async function waits(run: DomainRun, message: string, next: Date): Promise<DomainCheck> {
-    const owned = await setNextCheck(db, run, next)
-    return owned ? { state: 'waiting', message, next_check_at: next.toISOString() } : stale
+    if (await setNextCheck(db, run, next)) return { state: 'waiting', message, next_check_at: next.toISOString() }
+    // it was verified by hand meanwhile, or removed
+    const current = await findDomainOfRun(db, run)
+    return current?.verified_at ? { state: 'verified' } : stale
   }
 
   async function takeLook(tx: Tx, domain: DomainRecord, look: DomainLook, next: Date): Promise<DomainCheck> {
