@@ -70,7 +70,13 @@ export interface paths {
         get: operations["get_site"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a site
+         * @description Puts a site into the trash: it is not served any more, and removed for good when deletion_scheduled_at comes. Until then restore_site brings it back.
+         *
+         *     Needs the `full` scope.
+         */
+        delete: operations["delete_site"];
         options?: never;
         head?: never;
         /**
@@ -80,6 +86,50 @@ export interface paths {
          *     Needs the `editor` scope.
          */
         patch: operations["update_site"];
+        trace?: never;
+    };
+    "/api/v1/trashed-sites": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the trash
+         * @description The sites in the trash; each is removed for good at its deletion_scheduled_at.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_trashed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a site
+         * @description Takes a site out of the trash: it serves again what it served before.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["restore_site"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/sites/{site_id}/enabled": {
@@ -99,6 +149,34 @@ export interface paths {
          */
         post: operations["set_site_enabled"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/subdomain-change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change the subdomain
+         * @description Reserves another subdomain for a site, which has it from switch_at on; the old address then redirects for 30 days. Once in 7 days. The owner of the project is mailed.
+         *
+         *     Needs the `full` scope.
+         */
+        post: operations["change_site_subdomain"];
+        /**
+         * Cancel the change of the subdomain
+         * @description Keeps the address that a site has, and frees the name that was reserved for it; before switch_at.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["cancel_site_subdomain_change"];
         options?: never;
         head?: never;
         patch?: never;
@@ -342,6 +420,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/domains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List domains
+         * @description The custom domains of a site, with the records that each needs and what was found of them.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_domains"];
+        put?: never;
+        /**
+         * Add a domain
+         * @description Attaches a domain to a site and answers the records to add: TXT proves the ownership, A leads visitors here. The platform looks for them by itself; verify_domain looks at once.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["set_custom_domain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/domains/{domain_id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Verify a domain
+         * @description Looks the records of a domain up at once. It is verified when the TXT record is there; everything else is only told. Once in 10 seconds.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["verify_domain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/domains/{domain_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a domain
+         * @description Detaches a domain from its site, which stops answering there at once; its certificate is deleted.
+         *
+         *     Needs the `full` scope.
+         */
+        delete: operations["delete_domain"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -392,6 +542,7 @@ export interface components {
             deletion_scheduled_at: string | null;
             /** @description The deploy that visitors see. */
             active_deploy_id: string | null;
+            /** @description The name that the site will have, and from when on; null when no change is pending. */
             pending_subdomain: {
                 subdomain: string;
                 /** Format: date-time */
@@ -416,6 +567,16 @@ export interface components {
             message: string;
             /** @description What to do. */
             hint: string;
+        };
+        SubdomainChange: {
+            /** Format: uuid */
+            site_id: string;
+            /** @description Where the site is served now. */
+            subdomain: string;
+            /** @description Where it will be served; null when no change is pending, as are the times. */
+            pending_subdomain: string | null;
+            requested_at: string | null;
+            switch_at: string | null;
         };
         Deploy: {
             /** Format: uuid */
@@ -551,6 +712,84 @@ export interface components {
              * @description When the link was issued.
              */
             created_at: string;
+        };
+        Domain: {
+            /** Format: uuid */
+            id: string;
+            /** Format: uuid */
+            site_id: string;
+            /** @description In lower case and punycode. */
+            domain: string;
+            /** @description Only a verified domain shows the site. */
+            verified: boolean;
+            verification_token: string;
+            /** @description The record that proves the ownership. Keep it: it is looked for every day. */
+            txt: {
+                /** @constant */
+                type: "TXT";
+                name: string;
+                value: string;
+            };
+            /** @description The records that lead visitors here. */
+            a: {
+                /** @constant */
+                type: "A";
+                name: string;
+                values: string[];
+            };
+            /** @description The record that the certificate of a wildcard needs; null for other domains. */
+            cname: {
+                /** @constant */
+                type: "CNAME";
+                name: string;
+                value: string;
+            } | null;
+            /** @description The domain of the site to which this one leads, as www to the name without it. */
+            redirects_to: string | null;
+            /** @description Whether visitors are led here; it never decides about `verified`. */
+            a_record: components["schemas"]["ARecord"] | null;
+            certificate: components["schemas"]["Certificate"];
+            /** @description What else was looked at; the list may grow. */
+            diagnostics: components["schemas"]["Diagnosis"][];
+            /** @description When the platform looks by itself; null when it has given up: verify the domain then. */
+            next_check_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            verified_at: string | null;
+        };
+        ARecord: {
+            ok: boolean;
+            found: string[];
+            expected: string[];
+            message: string;
+        };
+        Certificate: {
+            /** @enum {string} */
+            status: "none" | "pending" | "issued" | "error";
+            expires_at: string | null;
+            /** @description Why the last try failed. */
+            error: string | null;
+            next_try_at: string | null;
+        };
+        Diagnosis: {
+            /** @enum {string} */
+            check: "txt" | "aaaa" | "cname" | "caa" | "name_servers" | "port_80";
+            ok: boolean;
+            found: string[];
+            /** @description What was found and, when it is not right, what to do. */
+            message: string;
+        };
+        Verification: {
+            verified: boolean;
+            /** @description What was found of the TXT record, and what to do. */
+            message: string;
+            /** @description Null when a verified domain was looked up less than 10 seconds ago. */
+            a_record: components["schemas"]["ARecord"] | null;
+            certificate: components["schemas"]["Certificate"];
+            /** @description What else was looked at; the list may grow. */
+            diagnostics: components["schemas"]["Diagnosis"][];
+            /** @description When the platform looks by itself; null when it has given up: verify the domain then. */
+            next_check_at: string | null;
         };
     };
     responses: {
@@ -800,6 +1039,36 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    delete_site: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Site"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     update_site: {
         parameters: {
             query?: never;
@@ -850,6 +1119,62 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    list_trashed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Site"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    restore_site: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Site"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     set_site_enabled: {
         parameters: {
             query?: never;
@@ -891,6 +1216,82 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Unprocessable"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    change_site_subdomain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "subdomain": "river-notes"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description 5 to 63 letters, digits and hyphens; fewer than 9 need a paid plan. */
+                    subdomain: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubdomainChange"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancel_site_subdomain_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubdomainChange"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -1428,6 +1829,141 @@ export interface operations {
             path: {
                 /** @description Id of the deploy. */
                 deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_domains: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Domain"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_custom_domain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "domain": "www.example.com"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Only the name, such as www.example.com. */
+                    domain: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Domain"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    verify_domain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the domain. */
+                domain_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Verification"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_domain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the domain. */
+                domain_id: string;
             };
             cookie?: never;
         };

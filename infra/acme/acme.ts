@@ -114,9 +114,8 @@ export async function openAcme({ directoryUrl, caFile, email, accountKey, patien
 /** Creates the account or finds it by its key; nothing when this client has it already. */
 async function register(client: acme.Client, email: string | undefined): Promise<void> {
   if (hasAccount(client)) return
-  const agreed = { termsOfServiceAgreed: true }
   if (email !== undefined) {
-    await ask(() => client.createAccount({ ...agreed, contact: [`mailto:${email}`] }))
+    await ask(() => client.createAccount({ termsOfServiceAgreed: true, contact: [`mailto:${email}`] }))
     return
   }
   try {
@@ -124,7 +123,16 @@ async function register(client: acme.Client, email: string | undefined): Promise
     await ask(() => client.createAccount({ onlyReturnExisting: true }))
   } catch (error) {
     if (!(error instanceof AcmeError) || error.problem !== 'accountDoesNotExist') throw error
-    await ask(() => client.createAccount(agreed))
+    await createAccount(client)
+  }
+}
+
+/** When another order has created it meanwhile, the authority has told its address and refuses an update without contacts. */
+async function createAccount(client: acme.Client): Promise<void> {
+  try {
+    await ask(() => client.createAccount({ termsOfServiceAgreed: true }))
+  } catch (error) {
+    if (!(error instanceof AcmeError) || error.kind !== 'refused' || !hasAccount(client)) throw error
   }
 }
 

@@ -27,7 +27,13 @@ export function openAuthorities({ acme, secretKey }: Pick<Config, 'acme' | 'secr
       const known = opened.get(url)
       if (known) return known
       const { caFile, email } = acme
-      const made = await openAcme({ directoryUrl: url, caFile, email, accountKey: account.key, ...(patienceMs !== undefined && { patienceMs }) })
+      const made = await openAcme({
+        directoryUrl: url,
+        caFile,
+        email,
+        accountKey: account.key,
+        ...(patienceMs !== undefined && { patienceMs }),
+      })
       opened.set(url, made)
       return made
     },

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest } from 'node:https'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -12,6 +13,7 @@ import { Packet } from 'dns2'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { challengeAlias, challengePrefix } from '../../core/domains.ts'
 import { loadConfig } from '../../infra/config.ts'
+import { withLength } from '../../infra/dns/message.ts'
 import { apiOnSocket, type CallApi } from '../../infra/local/api-client.ts'
 import { reachableFolder } from '../../infra/local/place.ts'
 import { freePort } from '../../infra/local/ports.ts'
@@ -62,7 +64,20 @@ async function startResolver(stack: AsyncDisposableStack, zone: Zone, authorityP
   server.bind(0, '127.0.0.1')
   await once(server, 'listening')
   stack.defer(() => void server.close())
-  return `127.0.0.1:${server.address().port}`
+  const { port } = server.address()
+  // Pebble asks over TCP
+  const tcp = createServer((socket) => {
+    socket.on('error', () => undefined)
+    socket.on('data', (bytes) => {
+      answer(bytes.subarray(2)).then(
+        (message) => socket.write(withLength(message)),
+        () => socket.destroy(),
+      )
+    })
+  }).listen(port, '127.0.0.1')
+  await once(tcp, 'listening')
+  stack.defer(() => void tcp.close())
+  return `127.0.0.1:${port}`
 }
 
 const stack = new AsyncDisposableStack()

@@ -97,6 +97,16 @@ describe('an authority that works', () => {
     expect(await (await client(ca.pebble)).accountUrl()).not.toBe(await first.accountUrl())
   })
 
+  test.each([undefined, 'owner@example.com'])(
+    'orders that begin at once share the account that one of them creates (%s)',
+    async (email) => {
+      const accountKey = await createKey()
+      const clients = await Promise.all([1, 2].map(() => client(ca.pebble, { accountKey, email })))
+      const urls = await Promise.all([...clients, ...clients, ...clients].map((acme) => acme.accountUrl()))
+      expect(new Set(urls).size).toBe(1)
+    },
+  )
+
   test('says which names CAA records must have', async () => {
     expect(await (await client(ca.pebble)).caaIdentities()).toEqual(['ca.example'])
   })
