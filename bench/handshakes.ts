@@ -80,6 +80,7 @@ async function measure(seconds: number): Promise<void> {
   const [getterPort] = (await once(getter.stdout as NonNullable<typeof getter.stdout>, 'data')) as [Buffer]
   const caddy = await startWithFiles(stack, dir, Number(getterPort))
   const pids = [caddy.pid, getter.pid ?? 0]
+  for (const name of ['files', 'getter'] as const) await run(name, caddy.port, 1, pids)
   const results: Record<Case, Result[]> = { files: [], getter: [] }
   for (let round = 0; round < rounds; round++) {
     for (const name of ['files', 'getter'] as const) results[name].push(await run(name, caddy.port, seconds, pids))

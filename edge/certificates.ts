@@ -123,10 +123,10 @@ export function createCertificateGetter({ certificates, isRoutable, secretKey, l
 
   return ({ url = '' }, res) => {
     const path = url.split('?', 1)[0]
-    if (path === paths.permission) return void res.writeHead(403).end()
-    if (path !== paths.certificate) return void res.writeHead(404).end()
-    const bundle = find(url)
-    if (!bundle) return void res.writeHead(204).end()
-    res.writeHead(200, { 'Content-Type': 'application/pem-certificate-chain', 'Content-Length': bundle.length }).end(bundle)
+    const bundle = path === paths.certificate ? find(url) : undefined
+    if (path === paths.permission) res.writeHead(403).end()
+    else if (path !== paths.certificate) res.writeHead(404).end()
+    else if (!bundle) res.writeHead(204).end()
+    else res.writeHead(200, { 'Content-Type': 'application/pem-certificate-chain', 'Content-Length': bundle.length }).end(bundle)
   }
 }

@@ -50,7 +50,7 @@ export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 100
   }
 
   return {
-    load: files.load,
+    load: () => files.load(),
     changed(entries) {
       latest = entries
       timer ??= setTimeout(save, Math.max(delayMs, lastSaveMs * 20))
@@ -68,7 +68,7 @@ export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 100
 async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T>, 'delayMs'>) {
   const numbered = new RegExp(`^${name}-(\\d{12})\\.json$`)
   const format = `plinth-${name}-1`
-  const parse = (text: string) => parseSnapshot<T>(text, format)?.map(complete)
+  const parse = (text: string) => (readEntries(text, format) as T[] | undefined)?.map(complete)
   await mkdir(dir, { recursive: true })
   const newestFirst = async () =>
     (await readdir(dir))
@@ -101,10 +101,11 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
   }
 }
 
-function parseSnapshot<T>(text: string, format: string): T[] | undefined {
+/** Undefined when it is not whole. */
+function readEntries(text: string, format: string): unknown {
   const [header, body = '', end, ...more] = text.split('\n')
   if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined
-  return JSON.parse(body) as T[]
+  return JSON.parse(body)
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {

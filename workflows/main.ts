@@ -43,7 +43,7 @@ await runMain(async () => {
   }
   retryPlatformOrders(deps).catch((error: Error) => log.warn({ err: error }, 'certificate orders of the platform wait'))
   const { checkIntervalMs } = config.dns
-  const intervalMs = 60_000
+  const intervalMs = 30_000
   const { retryPauseMs } = config.acme
   const pauses = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, retryPauseMs }
   const beginDue = (now: Date) => startDueOrders(deps, now)

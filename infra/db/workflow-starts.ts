@@ -21,11 +21,25 @@ export async function insertWorkflowSignals(
     .execute()
 }
 
-/** Locks up to `limit` messages that no other relay holds, oldest first. */
+/** Locks up to `limit` messages that no other relay holds, oldest first. A signal waits for the start of its workflow. */
 export function lockWorkflowMessages(tx: Tx, limit: number): Promise<{ id: string; message: unknown }[]> {
   return tx
     .selectFrom('workflow_starts')
     .select(['id', 'message'])
+    .where((eb) =>
+      eb.or([
+        eb('signal', 'is', null),
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom('workflow_starts as start')
+              .select('start.id')
+              .whereRef('start.workflow_id', '=', 'workflow_starts.workflow_id')
+              .where('start.signal', 'is', null),
+          ),
+        ),
+      ]),
+    )
     .orderBy('created_at')
     .limit(limit)
     .forUpdate()

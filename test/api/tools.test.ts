@@ -85,7 +85,9 @@ describe.each([
     expect(await call('list_sites')).toEqual(await rest('sites'))
     const { id: domain_id } = await call('set_custom_domain', { site_id, domain: `${randomName()}.example.com` })
     expect(await call('verify_domain', { domain_id })).toMatchObject({ verified: false, a_record: { ok: false } })
-    expect(await call('list_domains', { site_id })).toEqual(await rest(`sites/${site_id}/domains`))
+    // its workflow looks again between the two calls
+    const settled = (domains: object[]) => domains.map((domain) => ({ ...domain, next_check_at: null }))
+    expect(settled(await call('list_domains', { site_id }))).toEqual(settled(await rest(`sites/${site_id}/domains`)))
     expect(await call('delete_domain', { domain_id, confirm: true })).toEqual({ ok: true })
     const moving = await call('change_site_subdomain', { site_id, subdomain: randomName(), confirm: true })
     expect((await rest(`sites/${site_id}`)).pending_subdomain.subdomain).toBe(moving.pending_subdomain)

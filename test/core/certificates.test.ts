@@ -36,7 +36,9 @@ describe('the tries of an order', () => {
 })
 
 test('an authority that does not work is asked after five seconds, and at least every ten minutes', () => {
-  expect([1, 2, 3, 8, 30, 1000].map((attempt) => unreachablePauseMs(attempt, minuteMs) / 1000)).toEqual([5, 10, 20, 600, 600, 600])
+  expect([1, 2, 3, 8, 30, 1000].map((attempt) => unreachablePauseMs(attempt, minuteMs) / 1000)).toEqual([
+    5, 10, 20, 600, 600, 600,
+  ])
 })
 
 test.each([
@@ -51,9 +53,7 @@ test.each([
 
 test('a certificate that ends within a week is a matter for the operator, a name without one is not', () => {
   const now = new Date()
-  expect([null, new Date(now.getTime() + 8 * dayMs), new Date(now.getTime() + 6 * dayMs)].map((end) => isEnding(end, now))).toEqual([
-    false,
-    false,
-    true,
-  ])
+  expect(
+    [null, new Date(now.getTime() + 8 * dayMs), new Date(now.getTime() + 6 * dayMs)].map((end) => isEnding(end, now)),
+  ).toEqual([false, false, true])
 })

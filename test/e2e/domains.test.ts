@@ -13,6 +13,7 @@ import { Packet } from 'dns2'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { challengeAlias, challengePrefix } from '../../core/domains.ts'
 import { loadConfig } from '../../infra/config.ts'
+import { openDatabase } from '../../infra/db/database.ts'
 import { withLength } from '../../infra/dns/message.ts'
 import { apiOnSocket, type CallApi } from '../../infra/local/api-client.ts'
 import { reachableFolder } from '../../infra/local/place.ts'
@@ -23,6 +24,8 @@ import { type Pebble, startPebble } from '../infra/pebble.ts'
 import { startZone, type Zone } from '../zone.ts'
 
 const acmeZone = 'acme.host.example'
+/** How long a site is in the trash, and a change of a subdomain waits. */
+const waitMs = 20_000
 const soon = { timeout: 60_000, interval: 100 }
 
 /** A name server as a resolver shows the world: records of the zone, and those of our own authority, which the zone delegates to it. */
@@ -102,7 +105,9 @@ beforeAll(async () => {
   zone = stack.use(await startZone())
   const authorityPort = await freePort()
   const resolver = await startResolver(stack, zone, authorityPort)
-  pebble = stack.use(await startPebble({ dnsServer: resolver, httpPort: ports.http }))
+  // an authority as it is on a bad day
+  const env = { PEBBLE_WFE_NONCEREJECT: '15', PEBBLE_VA_NOSLEEP: '0', PEBBLE_VA_SLEEPTIME: '2' }
+  pebble = stack.use(await startPebble({ dnsServer: resolver, httpPort: ports.http, env }))
   root = await pebble.root()
   for (const name of ['host.example', 'preview.example']) zone.set('A', name, '127.0.0.1')
   for (const name of ['sites.example', 'preview.example', 'shops.example.com'])
@@ -118,6 +123,8 @@ beforeAll(async () => {
     PLINTH_PLATFORM_DOMAIN: 'sites.example',
     PLINTH_DNS_SERVERS: resolver,
     PLINTH_DNS_CHECK_INTERVAL: '1s',
+    PLINTH_TRASH_PERIOD: `${waitMs}ms`,
+    PLINTH_SUBDOMAIN_SWITCH_DELAY: `${waitMs}ms`,
     PLINTH_ACME_DIRECTORY: pebble.directoryUrl,
     PLINTH_ACME_CA_FILE: pebble.caFile,
     PLINTH_ACME_RETRY_PAUSE: '1s',
@@ -163,13 +170,13 @@ async function get(url: string, agent?: HttpAgent | Agent): Promise<Answer> {
     headers: { host: `${hostname}${port === '' ? '' : `:${port}`}` },
   }
   const outgoing = isSecure
-    ? httpsRequest({ ...common, servername: hostname, ca: root, agent: (agent as Agent) ?? false, timeout: 5000 })
+    ? httpsRequest({ ...common, servername: hostname, ca: root, agent: agent ?? false, timeout: 5000 })
     : httpRequest({ ...common, agent: agent ?? false, timeout: 5000 })
   outgoing.on('timeout', () => outgoing.destroy(new Error('timeout')))
   outgoing.end()
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
   const peer = isSecure ? (response.socket as TLSSocket).getPeerCertificate() : undefined
-  const certificate = peer && `${peer.subjectaltname} by ${peer.issuer?.CN}`
+  const certificate = peer && `${peer.subjectaltname} by ${String(peer.issuer.CN)}`
   const { location } = response.headers
   return { status: response.statusCode ?? 0, location, body: await text(response), certificate }
 }
@@ -264,11 +271,11 @@ async function lastReload(): Promise<string | undefined> {
 function startClients(urls: readonly string[]) {
   const failures: string[] = []
   let answered = 0
-  let running = true
+  const stopped = new AbortController()
   async function ask(url: string): Promise<void> {
     const options = { keepAlive: true, maxSockets: 1 }
     const agent = url.startsWith('https:') ? new Agent(options) : new HttpAgent(options)
-    while (running) {
+    while (!stopped.signal.aborted) {
       const { status } = await get(url, agent).catch((error: Error) => ({ status: error.message }))
       answered += 1
       if (status !== 200) failures.push(`${url}: ${status}`)
@@ -279,7 +286,7 @@ function startClients(urls: readonly string[]) {
   const asking = urls.map(ask)
   return {
     async stop() {
-      running = false
+      stopped.abort()
       await Promise.all(asking)
       return { failures, answered }
     },
@@ -319,3 +326,50 @@ test('after Caddy was killed all hosts are served within two seconds of its rest
   // the supervisor waits for a quarter of a second before it starts anything again
   expect(performance.now() - startedAt).toBeLessThan(2250)
 }, 60_000)
+
+test('T06 U02: Temporal loses its database while a trash, a switch and a renewal wait: all happen within a minute of their time', async () => {
+  const [trashed, moved, secured] = [await makeSite('old'), await makeSite('moves'), await makeSite('secured')]
+  await connect(secured.id, 'renewed.example.com')
+  const expiry = async () => (await api(`GET /api/v1/sites/${secured.id}/domains`, key)).body[0].certificate.expires_at
+  await expect.poll(expiry, soon).toBeTruthy()
+  const [firstExpiry, name] = [await expiry(), `moved-${randomBytes(5).toString('hex')}`]
+  expect((await api(`DELETE /api/v1/sites/${trashed.id}`, key)).status).toBe(200)
+  expect((await api(`POST /api/v1/sites/${moved.id}/subdomain-change`, key, { subdomain: name })).status).toBe(200)
+  const dueAt = Date.now() + waitMs
+  await using opened = openDatabase(platform.config.database.url ?? '')
+  await opened.db
+    .updateTable('certificates')
+    .set({ renew_at: new Date(dueAt) })
+    .where('name', '=', 'renewed.example.com')
+    .execute()
+
+  const { dataDir } = platform.config
+  for (const suffix of ['', '-wal', '-shm']) await rm(join(dataDir, 'temporal', `temporal.db${suffix}`), { force: true })
+  const { pid } = JSON.parse(await readFile(join(dataDir, 'run', 'temporal.json'), 'utf8')) as { pid: number }
+  process.kill(pid, 'SIGKILL')
+
+  const left = { timeout: dueAt + 60_000 - Date.now(), interval: 200 }
+  const statusOf = async (id: string) => (await api(`GET /api/v1/sites/${id}`, key)).status
+  await Promise.all([
+    expect.poll(() => statusOf(trashed.id), left).toBe(404),
+    expect.poll(async () => (await api(`GET /api/v1/sites/${moved.id}`, key)).body.subdomain, left).toBe(name),
+    expect.poll(async () => (await expiry()) !== firstExpiry, left).toBe(true),
+  ])
+  expect(await get(`https://${moved.subdomain}.sites.example/a`)).toMatchObject({
+    status: 301,
+    location: `https://${name}.sites.example:${ports.https}/a`,
+  })
+}, 180_000)
+
+test('an authority that is away when a certificate should be renewed: the old one is served, and the owner sees why', async () => {
+  const site = await makeSite('kept')
+  await connect(site.id, 'kept.example.com')
+  await expect.poll(() => certificateOf('kept.example.com'), soon).toMatch(/^DNS:kept/)
+  await pebble.stop()
+  await using opened = openDatabase(platform.config.database.url ?? '')
+  await opened.db.updateTable('certificates').set({ renew_at: new Date() }).where('name', '=', 'kept.example.com').execute()
+  const certificate = async () => (await api(`GET /api/v1/sites/${site.id}/domains`, key)).body[0].certificate
+  const told = { status: 'issued', error: expect.stringContaining('certificate authority'), next_try_at: expect.any(String) }
+  await expect.poll(certificate, { timeout: 90_000, interval: 500 }).toMatchObject(told)
+  expect(await get(`https://kept.example.com:${ports.https}/`)).toMatchObject({ status: 200, body: 'kept' })
+}, 180_000)

@@ -45,7 +45,9 @@ type Edge = Awaited<ReturnType<typeof open>>
 /** What Caddy would get in a handshake. */
 async function handshake({ certificatesPort }: Edge, host: string): Promise<{ status: number; body: string }> {
   const query = new URLSearchParams({ server_name: host, signature_schemes: '403', cipher_suites: '1301' })
-  const response = await fetch(`http://127.0.0.1:${certificatesPort}${certificatePaths(secretKey).certificate}?${query}`)
+  const response = await fetch(
+    `http://127.0.0.1:${certificatesPort}${certificatePaths(secretKey).certificate}?${query.toString()}`,
+  )
   return { status: response.status, body: await response.text() }
 }
 const namesOf = (bundle: string) => (bundle === '' ? '' : new X509Certificate(bundle).subjectAltName)

@@ -83,7 +83,12 @@ describe('preview links of the route table', () => {
     }
     const { previews: _none, ...old } = routeOf('old', 'm')
     {
-      await using earlier = await openSnapshots<Route>({ dir: join(dir, 'routes'), name: 'routes', complete: (route) => route, log })
+      await using earlier = await openSnapshots<Route>({
+        dir: join(dir, 'routes'),
+        name: 'routes',
+        complete: (route) => route,
+        log,
+      })
       earlier.changed(() => [old as Route])
     }
     await using table = await open()

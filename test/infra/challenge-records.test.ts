@@ -15,7 +15,7 @@ test('strangers who ask for a thousand names cause one read a second', async () 
     return rows
   })
   expect(await findTxt('_acme-challenge.a.example')).toEqual(['one', 'two'])
-  await Promise.all(Array.from({ length: 1000 }, (_, i) => findTxt(`_acme-challenge.r${i}.example`)))
+  await Promise.all(Array.from({ length: 1000 }, async (_, i) => findTxt(`_acme-challenge.r${i}.example`)))
   expect(reads).toBe(1)
   rows = []
   vi.advanceTimersByTime(1000)
@@ -25,7 +25,9 @@ test('strangers who ask for a thousand names cause one read a second', async () 
 
 test('what cannot be read is no answer, and is read again a second later', async () => {
   let works = false
-  const findTxt = cachedChallenges(() => (works ? Promise.resolve([{ name: 'n', value: 'v' }]) : Promise.reject(new Error('away'))))
+  const findTxt = cachedChallenges(() =>
+    works ? Promise.resolve([{ name: 'n', value: 'v' }]) : Promise.reject(new Error('away')),
+  )
   await expect(findTxt('n')).rejects.toThrow('away')
   await expect(findTxt('n')).rejects.toThrow('away')
   works = true

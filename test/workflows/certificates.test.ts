@@ -18,6 +18,7 @@ import {
   orderRetrySignal,
   orderStart,
 } from '../../workflows/contract/certificates.ts'
+import { reconcile } from '../../workflows/reconciler.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { type Fault, type Passed, type Pebble, startFaultProxy, startPebble } from '../infra/pebble.ts'
 import { makeSite } from '../make.ts'
@@ -453,6 +454,26 @@ describe('renewal', () => {
     await idle.db.updateTable('certificates').set({ tries: 1 }).where('id', '=', underWay).execute()
     expect(await startDueOrders(deps, now)).toBe(1)
     expect(await startDueOrders(deps, new Date(now.getTime() + 3_700_000))).toBe(10)
+  })
+
+  test('orders of a Temporal store that was lost go on when their time has come', async () => {
+    await using own = new AsyncDisposableStack()
+    const { zone, env, edgePort } = await openPlatform(own)
+    const other = own.use(await world({ edge: true, edgePort, env: { ...env, PLINTH_ACME_RETRY_PAUSE: '2s' } }))
+    const domain = await addDomainTo(other, zone)
+    zone.set('A', domain, '127.0.0.9')
+    await startDueOrders(depsOf(other), new Date())
+    const row = () => other.db.selectFrom('certificates').selectAll().where('name', '=', domain).executeTakeFirstOrThrow()
+    await expect.poll(row, soon).toMatchObject({ tries: 1 })
+    await other.killTemporal()
+    zone.set('A', domain, '127.0.0.1')
+    await other.startTemporal({ forget: true })
+    const pauses = { checkIntervalMs: 1000, retryPauseMs: 2000, buildsPerProject: 1 }
+    const { order_id } = await row()
+    const restarted = () =>
+      reconcile(other.db, other.workflows, new Date(), { stalledAfterMs: 0, dueWithinMs: 0, ...pauses }).catch(() => [])
+    await expect.poll(restarted, soon).toEqual([`certificate:${order_id}`])
+    await expect.poll(() => other.certificateOf(domain), soon).toContain('BEGIN CERTIFICATE')
   })
 
   test('N09: names of the platform are ordered as soon as an authority is set', async () => {

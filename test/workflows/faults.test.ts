@@ -52,6 +52,16 @@ test('a deploy whose workflow Temporal has lost is started again as its next att
   expect(actives).toEqual([{ id }])
 })
 
+test('T04: a signal waits for the start of its workflow: of a site that was restored at once none stays behind', async () => {
+  const site = await makeSite(w, owner)
+  await w.killTemporal()
+  const trashed = await w.call(`DELETE /api/v1/sites/${site.id}`, { key: owner.key })
+  expect((await w.call(`POST /api/v1/sites/${site.id}/restore`, { key: owner.key })).status).toBe(200)
+  await w.startTemporal({ forget: false })
+  const id = `trash:${site.id}:${Date.parse(trashed.body.deletion_scheduled_at)}`
+  await expect.poll(() => w.workflows.status(id).catch(() => undefined), { timeout: 30_000 }).toBe('COMPLETED')
+})
+
 test('the reconciler does nothing while Temporal does not answer, and leaves running and ended deploys alone', async () => {
   const site = await makeSite(w, owner)
   const { id } = await deployFiles(w, owner, site.id, [page('x')])

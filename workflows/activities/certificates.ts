@@ -6,7 +6,7 @@ import { openAuthorities } from '../../infra/acme/authorities.ts'
 import { AcmeError } from '../../infra/acme/errors.ts'
 import { createProofs, type Proofs } from '../../infra/acme/proofs.ts'
 import { createReachCheck } from '../../infra/acme/reach.ts'
-import { type Config, required } from '../../infra/config.ts'
+import { required } from '../../infra/config.ts'
 import { openKeyring, seal } from '../../infra/crypto/seal.ts'
 import {
   type CertificateRow,
@@ -138,7 +138,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
 const runOf = ({ certificate_id, order_id }: OrderStep): OrderRun => ({ certificate_id, order_id })
 
 function openProofs({ db, config, clock }: CertificateActivityDeps, thumbprint: string): Proofs {
-  const { dns, http, acme } = config as Config
+  const { dns, http, acme } = config
   const resolver = openResolver({ servers: dnsServers(dns.servers) })
   return createProofs({
     resolver,

@@ -59,7 +59,7 @@ export interface CertificateActivities {
 /** The look for certificates that are due; Temporal adds the instant to the id of each workflow. */
 export const certificateRenewal = { schedule_id: 'schedule:renew-certificates', workflow_id: 'renew-certificates' } as const
 
-export const orderWorkflowId = ({ order_id }: Pick<OrderInput, 'order_id'>) => `certificate:${order_id}`
+const orderWorkflowId = ({ order_id }: Pick<OrderInput, 'order_id'>) => `certificate:${order_id}`
 
 /** @param owner whose domain it is for; null for a name of the platform */
 export function orderStart(input: OrderInput, owner: { project_id: string; site_id: string } | null): WorkflowStart {

@@ -165,7 +165,8 @@ async function publish(run: DeployRunInput, work: ClaimedWork, story: Story): Pr
     return story.end('ready', '✅ ready, not published')
   }
   const outcome = await publishDeploy(run)
-  if (outcome === 'superseded') return story.end('superseded', '➖ not published: a later deploy is live, or the site is in the trash')
+  if (outcome === 'superseded')
+    return story.end('superseded', '➖ not published: a later deploy is live, or the site is in the trash')
   if (!outcome) return story.end('stale', lost)
   story.become('active')
   story.did('✅ published')
