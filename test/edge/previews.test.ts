@@ -32,11 +32,12 @@ beforeAll(async () => {
 afterAll(() => edge[Symbol.asyncDispose]())
 
 /** Gives the site `<name>` a preview of the files, at the link of that name. */
-async function preview(name: string, files: Files, more: Partial<Route> = {}): Promise<void> {
+async function preparePreview(name: string, files: Files, more: Partial<Route> = {}): Promise<() => void> {
   const manifest_sha256 = await storeFiles(edge.cas, files)
   const previews = [{ token_sha256: hashPreviewToken(tokenOf(name)), deploy_id: `deploy of ${name}`, manifest_sha256 }]
-  edge.routes.apply([routeOf(name, null, { previews, ...more })], [])
+  return () => edge.routes.apply([routeOf(name, null, { previews, ...more })], [])
 }
+const preview = async (name: string, files: Files, more?: Partial<Route>) => (await preparePreview(name, files, more))()
 
 /** The two forms of the link: how to ask for a path, and what a redirect has before it. */
 const forms = [
@@ -197,9 +198,10 @@ describe('a link that does not open', () => {
   })
 
   test('opens all the same when its notification comes a moment later', async () => {
+    const publish = await preparePreview('late', app)
     const asked = edge.ask(`/${tokenOf('late')}/`, { host })
     await ask(edge.port, '/', { host: 'other.plinth.test' })
-    await preview('late', app)
+    publish()
     expect((await asked).status).toBe(200)
   })
 

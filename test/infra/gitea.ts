@@ -223,7 +223,12 @@ async function createRepository({ url, token, api, folder }: Caller, name: strin
     },
     async addWebhook(hookUrl, secret) {
       const config = { url: hookUrl, content_type: 'json', secret }
-      await api('POST', `/repos/ada/${name}/hooks`, { type: 'gitea', active: true, events: ['push', 'pull_request'], config })
+      await api('POST', `/repos/ada/${name}/hooks`, {
+        type: 'gitea',
+        active: true,
+        events: ['push', 'delete', 'pull_request', 'pull_request_sync'],
+        config,
+      })
     },
   }
 }

@@ -1,0 +1,57 @@
+import type { GitEvent, Push } from '../git-push.ts'
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The member of a payload at a path; undefined when there is none, or null. */
+export function field(value: unknown, ...path: readonly string[]): unknown {
+  const found = path.reduce((at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined), value)
+  return found ?? undefined
+}
+
+export function text(value: unknown, ...path: readonly string[]): string | undefined {
+  const found = field(value, ...path)
+  return typeof found === 'string' && found !== '' ? found : undefined
+}
+
+export function list(value: unknown, ...path: readonly string[]): readonly unknown[] {
+  const found = field(value, ...path)
+  return Array.isArray(found) ? found : []
+}
+
+export const isTrue = (value: unknown, ...path: readonly string[]) => field(value, ...path) === true
+
+// PostgreSQL takes no NUL, and nobody reads more
+const cut = (value: string | undefined, length: number) => value?.replaceAll('\0', '').slice(0, length).toWellFormed()
+
+/** For names and titles. */
+export const short = (value: string | undefined) => cut(value, 300)
+/** For messages of commits. */
+export const long = (value: string | undefined) => cut(value, 10_000)
+/** Of `Ada <ada@example.com>` only the name. */
+export const nameOf = (author: string | undefined) => short(author?.replace(/\s*<[^<>]*>\s*$/, ''))
+
+export const ignored = (reason: string): GitEvent => ({ kind: 'ignored', reason })
+export const nothingFollows = (event: string) => ignored(`nothing follows from the event ${short(event)}`)
+export const notOfBranch = ignored('it is not of a branch')
+
+/** Of a full ref; undefined when it is a tag or anything else that is not a branch. */
+export function branchOf(ref: string | undefined): string | undefined {
+  if (ref === undefined || !ref.startsWith('refs/')) return ref
+  return ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined
+}
+
+const zeros = /^0+$/
+
+/** Undefined for the zeros that stand for no commit. */
+export const commitOf = (hash: string | undefined) => (hash === undefined || zeros.test(hash) ? undefined : hash)
+
+/**
+ * The files of a payload's commits.
+ * @param isWhole whether these commits are all that the push has changed
+ */
+export function changedFiles(commits: readonly unknown[], isWhole: boolean): Push['changed_files'] {
+  if (!isWhole || commits.length === 0) return undefined
+  const files = commits.flatMap((commit) => ['added', 'modified', 'removed'].flatMap((how) => list(commit, how)))
+  return [...new Set(files.filter((file) => typeof file === 'string'))]
+}

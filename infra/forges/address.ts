@@ -1,0 +1,50 @@
+import type { Forge } from '../../core/git-push.ts'
+
+/** The forges that reports go to. */
+export type ReportForge = Extract<Forge, 'github' | 'gitlab' | 'gitea' | 'bitbucket'>
+
+export interface ForgeAddress {
+  readonly forge: ReportForge
+  /** Of the API, without a slash at its end. It is always on the repository's host, or the one that its host is known to use. */
+  readonly base: string
+  /** `owner/name`; at GitLab with all groups. */
+  readonly repository: string
+}
+
+/**
+ * Where the API of a repository is.
+ * @param seen the forge whose webhooks come, which decides for hosts that are not known
+ * @returns undefined when the forge is not known, or has no API that reports can go to
+ */
+export function forgeAddress(repoUrl: string, seen: Forge | undefined): ForgeAddress | undefined {
+  const url = URL.parse(repoUrl)
+  const segments = (url?.pathname ?? '')
+    .replace(/\.git\/?$/, '')
+    .split('/')
+    .filter(Boolean)
+  const forge = url && (knownHost(url.hostname) ?? reportForge(seen))
+  if (!forge || segments.length < 2) return undefined
+  const repository = (forge === 'gitlab' ? segments : segments.slice(-2)).join('/')
+  // a Gitea may live below a path
+  const prefix = forge === 'gitea' ? segments.slice(0, -2).map((segment) => `/${segment}`) : []
+  return { forge, base: apiBase(forge, url, prefix.join('')), repository }
+}
+
+function knownHost(host: string): ReportForge | undefined {
+  if (host === 'github.com' || host.endsWith('.ghe.com')) return 'github'
+  if (host === 'gitlab.com') return 'gitlab'
+  if (host === 'bitbucket.org') return 'bitbucket'
+  return host === 'codeberg.org' || host === 'gitea.com' ? 'gitea' : undefined
+}
+
+function reportForge(seen: Forge | undefined): ReportForge | undefined {
+  return seen === 'github' || seen === 'gitlab' || seen === 'gitea' ? seen : undefined
+}
+
+function apiBase(forge: ReportForge, url: URL, prefix: string): string {
+  if (forge === 'bitbucket') return 'https://api.bitbucket.org/2.0'
+  if (forge === 'gitlab') return `${url.origin}/api/v4`
+  if (forge === 'gitea') return `${url.origin}${prefix}/api/v1`
+  if (url.hostname === 'github.com') return 'https://api.github.com'
+  return url.hostname.endsWith('.ghe.com') ? `https://api.${url.hostname}` : `${url.origin}/api/v3`
+}

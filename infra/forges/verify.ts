@@ -1,0 +1,114 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { type Forge, forgeOf, type Headers, headerOf } from '../../core/git-push.ts'
+
+export interface SignedDelivery {
+  readonly headers: Headers
+  /** As they arrived: any other form of the same JSON has another proof. */
+  readonly raw: Uint8Array
+  /** `whsec_<base64 of 32 bytes>`, the same for all forges. */
+  readonly secret: string
+  readonly now: Date
+}
+
+export type Verdict =
+  | {
+      readonly ok: true
+      readonly forge: Forge
+      /** The event and what the forge calls this delivery, also when it repeats it; undefined when it has no name for it. */
+      readonly delivery_id: string | undefined
+    }
+  | { readonly ok: false; readonly reason: string }
+
+/**
+ * Whether a delivery comes from somebody who has the secret. The forge that the headers claim decides which proof counts: one of another
+ * forge is none.
+ */
+export function verifyDelivery(delivery: SignedDelivery): Verdict {
+  const sender = forgeOf(delivery.headers)
+  if (!sender)
+    return { ok: false, reason: 'no header says which forge sends this: add X-Svc-Token with the secret of the webhook' }
+  if (!isSecret(delivery.secret)) return { ok: false, reason: 'this site has no secret for webhooks: make one' }
+  const { proof, ids } = proofs[sender.forge]
+  const failure = proof(delivery)
+  if (failure !== undefined) return { ok: false, reason: failure }
+  const id = ids.map((name) => headerOf(delivery.headers, name)).find((value) => value !== undefined && isDeliveryId(value))
+  return { ok: true, forge: sender.forge, delivery_id: id && `${sender.event.slice(0, 100)} ${id}` }
+}
+
+interface Proof {
+  /** Says what is wrong; undefined when nothing is. */
+  readonly proof: (delivery: SignedDelivery) => string | undefined
+  /** Headers with the name of the delivery, best first. */
+  readonly ids: readonly string[]
+}
+
+const proofs: Record<Forge, Proof> = {
+  gitea: {
+    proof: hexSignature(['x-gitea-signature', 'x-forgejo-signature'], ''),
+    ids: ['x-gitea-delivery', 'x-forgejo-delivery'],
+  },
+  github: { proof: hexSignature(['x-hub-signature-256'], 'sha256='), ids: ['x-github-delivery'] },
+  // GitLab's older versions name only the event, and an event may have several deliveries
+  gitlab: { proof: gitlabProof, ids: ['webhook-id', 'idempotency-key', 'x-gitlab-event-uuid'] },
+  bitbucket: { proof: hexSignature(['x-hub-signature'], 'sha256='), ids: ['x-request-uuid'] },
+  bitbucket_dc: { proof: hexSignature(['x-hub-signature'], 'sha256='), ids: ['x-request-id'] },
+  generic: { proof: token('x-svc-token'), ids: ['x-svc-delivery'] },
+}
+
+const secretForm = /^whsec_[A-Za-z0-9+/]{43}=$/
+const isSecret = (secret: string) => secretForm.test(secret)
+
+/** 32 random bytes in the one form that every forge takes. */
+export const makeWebhookSecret = () => `whsec_${randomBytes(32).toString('base64')}`
+
+const isDeliveryId = (id: string) => /^[\x21-\x7e]{1,200}$/.test(id)
+
+/** HMAC-SHA256 of the body in lower-case hex, keyed with the secret as text. */
+function hexSignature(names: readonly string[], prefix: string): Proof['proof'] {
+  return ({ headers, raw, secret }) => {
+    const given = names.map((name) => headerOf(headers, name)).find((value) => value !== undefined)
+    if (given === undefined)
+      return `the delivery is not signed: set the secret of the webhook at the forge (${names[0]} is missing)`
+    const expected = prefix + createHmac('sha256', secret).update(raw).digest('hex')
+    return isEqual(given, expected) ? undefined : `${names[0]} does not fit the body: is the secret at the forge the newest one?`
+  }
+}
+
+function token(name: string): Proof['proof'] {
+  return ({ headers, secret }) => {
+    const given = headerOf(headers, name)
+    if (given === undefined)
+      return `the delivery has no proof: set the secret token of the webhook at the forge (${name} is missing)`
+    return isEqual(given, secret) ? undefined : `${name} is not the secret of this webhook: is it the newest one?`
+  }
+}
+
+const gitlabToken = token('x-gitlab-token')
+const toleranceMs = 5 * 60_000
+
+/** The signature of Standard Webhooks when there is one, whatever the token says. Older versions of GitLab have the token only. */
+function gitlabProof(delivery: SignedDelivery): string | undefined {
+  const { headers, raw, secret, now } = delivery
+  if (headers['webhook-signature'] === undefined) return gitlabToken(delivery)
+  const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) =>
+    headerOf(headers, name),
+  )
+  if (!id || !timestamp || !signatures) return 'webhook-signature needs webhook-id and webhook-timestamp beside it'
+  if (!/^\d{1,12}$/.test(timestamp) || Math.abs(now.getTime() - Number(timestamp) * 1000) > toleranceMs)
+    return 'webhook-timestamp is more than 5 minutes away: repeat the delivery, or set the clock'
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+  const expected = `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(raw).digest('base64')}`
+  const isSigned = signatures
+    .split(' ')
+    .slice(0, 10)
+    .some((given) => isEqual(given, expected))
+  return isSigned ? undefined : 'webhook-signature does not fit the body: is the signing token at the forge the newest secret?'
+}
+
+const comparisonKey = randomBytes(32)
+
+/** In a time that depends on neither text: what is compared are their HMACs, which have one length. */
+function isEqual(given: string, expected: string): boolean {
+  const digest = (text: string) => createHmac('sha256', comparisonKey).update(text).digest()
+  return timingSafeEqual(digest(given), digest(expected))
+}
