@@ -32,8 +32,7 @@ const maxRefBytes = 255
 /** Whether git would take it as the name of a branch (git-check-ref-format). */
 export function isBranchName(name: string): boolean {
   if (name === '' || name === '@' || name.length > maxRefBytes || !name.isWellFormed()) return false
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  if (/[\x00-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|\.$|^[-/]|\/$/.test(name)) return false
+  if (/[\p{Cc} ~^:?*[\\]|\.\.|@\{|\/\/|\.$|^[-/]|\/$/u.test(name)) return false
   return name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
 }
 

@@ -111,6 +111,7 @@ const settings = z.object({
   PLINTH_BUILD_DIR: z.string().optional(),
   PLINTH_BUILD_TOOLCHAIN: z.string().optional(),
   PLINTH_BUILD_BWRAP: z.string().default('bwrap'),
+  PLINTH_ALLOW_PRIVATE_GIT: z.enum(['true', 'false'], 'must be true or false').default('false'),
   PLINTH_PLANS_FILE: z.string().optional(),
   PLINTH_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
 })
@@ -249,6 +250,10 @@ export function loadConfig(env: Environment = process.env) {
       toolchainDir: resolve(s.PLINTH_BUILD_TOOLCHAIN ?? join(dataDir, 'toolchains')),
       /** The bubblewrap program: a path, or a name on the PATH. */
       bwrap: s.PLINTH_BUILD_BWRAP,
+    },
+    git: {
+      /** Repositories may lie in private networks, on every port and behind plain http: only where all users are trusted with these. */
+      allowPrivate: s.PLINTH_ALLOW_PRIVATE_GIT === 'true',
     },
     plans: s.PLINTH_PLANS_FILE ? loadPlans(s.PLINTH_PLANS_FILE) : defaultPlans,
     plansFile: s.PLINTH_PLANS_FILE,

@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { FetchError } from '../net/fetch-error.ts'
-import { type GuardedOptions, type GuardedRequest, openGuardedClient } from '../net/guarded-fetch.ts'
+import { type GuardedOptions, openGuardedClient } from '../net/guarded-fetch.ts'
 import { ForgeError, type Send } from './transport.ts'
 
 /** A page of a hundred long comments. */
@@ -12,7 +12,7 @@ export function guardedSend(options: Omit<GuardedOptions, 'timeoutMs'>): Send {
     await using client = openGuardedClient({ ...options, timeoutMs })
     const request = { method, url, headers, ...(body !== undefined && { body: Buffer.from(body) }), maxBytes }
     try {
-      const response = await client.request(request as GuardedRequest)
+      const response = await client.request(request)
       return { status: response.status, headers: response.headers, body: (await buffer(response.body)).toString() }
     } catch (error) {
       if (error instanceof FetchError && lasting.has(error.reason))

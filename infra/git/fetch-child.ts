@@ -1,0 +1,33 @@
+import { fetchRepository, type RepositoryRequest } from './fetch-repository.ts'
+import type { Outcome } from './fetch-source.ts'
+import { GitError } from './git-error.ts'
+
+// The process in which a stranger's repository is read. It has no settings and no environment: everything comes over its channel,
+// once, and goes back over it; when the channel closes, its parent has gone or does not want the answer any more.
+process.once('disconnect', () => process.exit())
+process.once('message', (asked: RepositoryRequest) => void answer(asked))
+
+async function answer(asked: RepositoryRequest): Promise<void> {
+  watchMemory(asked.limits.maxMemoryBytes)
+  report(await outcomeOf(asked))
+}
+
+async function outcomeOf(asked: RepositoryRequest): Promise<Outcome> {
+  try {
+    return { fetched: await fetchRepository(asked) }
+  } catch (error) {
+    if (error instanceof GitError) return { refused: { reason: error.reason, message: error.message } }
+    return { broken: String((error as Error).stack ?? error) }
+  }
+}
+
+/** Buffers lie outside of the heap, which alone has a limit of its own. */
+function watchMemory(maxBytes: number): void {
+  setInterval(() => {
+    if (process.memoryUsage.rss() > maxBytes) report({ refused: tooMuchMemory })
+  }, 100).unref()
+}
+
+const tooMuchMemory = { reason: 'too_large', message: 'the repository is too large: unpacking it takes too much memory' } as const
+
+const report = (outcome: Outcome) => process.send?.(outcome, () => process.exit())

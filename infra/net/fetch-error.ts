@@ -1,0 +1,53 @@
+export type FetchFailure =
+  /** The address may not be asked. */
+  'forbidden' | 'unreachable' | 'tls' | 'redirect' | 'too_large' | 'timeout'
+
+/** Why a guarded request has no answer. The message may be shown to users; it holds neither credentials nor addresses behind a name. */
+export class FetchError extends Error {
+  override readonly name = 'FetchError'
+  readonly reason: FetchFailure
+
+  constructor(reason: FetchFailure, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+  }
+}
+
+interface Limits {
+  readonly deadline: AbortSignal
+  readonly timeoutMs: number
+  /** The caller's own; its reason is passed on as it is. */
+  readonly signal: AbortSignal | undefined
+}
+
+/** What undici, TLS or the system said, in words. */
+export function translated(error: unknown, { host }: URL, { deadline, timeoutMs, signal }: Limits): unknown {
+  if (error instanceof FetchError) return error
+  if (signal?.aborted) return signal.reason
+  if (deadline.aborted) return new FetchError('timeout', `${host} took longer than ${timeoutMs / 1000} s`)
+  const { code = '', message } = error as NodeJS.ErrnoException
+  if (code === 'ENOTFOUND' || code === 'EAI_NODATA')
+    return new FetchError('unreachable', `the host ${host} does not exist`, { cause: error })
+  if (isTls(code)) {
+    return new FetchError('tls', `no secure connection to ${host}: ${tlsReasons[code] ?? `the TLS handshake failed (${code})`}`, {
+      cause: error,
+    })
+  }
+  if (silences.has(code)) return new FetchError('unreachable', `${host} does not answer`, { cause: error })
+  return new FetchError('unreachable', `${host} cannot be reached (${code || message})`, { cause: error })
+}
+
+const silences = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ETIMEDOUT'])
+
+const tlsReasons: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate comes from an authority that is not trusted here',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate comes from an authority that is not trusted here',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'it does not send the intermediate certificate, or its authority is not trusted here',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for other names',
+}
+
+const isTls = (code: string) =>
+  code in tlsReasons || code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO'

@@ -1,0 +1,280 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { type FetchSourceOptions, fetchSource } from '../../infra/git/fetch-source.ts'
+import { resolveHead } from '../../infra/git/resolve-head.ts'
+import { fetchingProcesses, filesOf } from './git-fixtures.ts'
+import { type GitServer, git, startGitServer } from './git-server.ts'
+
+const dir = mkdtempSync(join(tmpdir(), 'plinth-git-'))
+const stack = new AsyncDisposableStack()
+afterAll(() => stack.disposeAsync())
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+// whatever a test did, nothing of it stays
+afterEach(() => expect(readdirSync(dir).filter((name) => name.startsWith('work'))).toEqual([]))
+
+let made = 0
+const options = (server: GitServer, own: Partial<FetchSourceOptions> = {}): FetchSourceOptions => {
+  made += 1
+  return {
+    repo_url: `${server.origin}/site.git`,
+    ref: 'main',
+    archive: join(dir, `archive-${made}`),
+    workDir: join(dir, `work-${made}`),
+    allowPrivate: true,
+    ...own,
+  }
+}
+
+async function open(own: Parameters<typeof startGitServer>[0] = {}) {
+  const server = stack.use(await startGitServer(own))
+  return { server, repository: server.repository('site') }
+}
+
+const site = {
+  'index.html': '<h1>hi</h1>',
+  'empty.txt': '',
+  'bin/build.sh': '#!/bin/sh\n',
+  'ünï cöde/ä.txt': 'ä',
+  [`${'deep/'.repeat(40)}x`]: 'x',
+}
+
+describe('a public repository', () => {
+  let server: GitServer
+  let commit: string
+  let older: string
+  beforeAll(async () => {
+    const opened = await open()
+    server = opened.server
+    older = opened.repository.pushFiles({ 'old.txt': 'old' }, { message: 'Older' })
+    commit = opened.repository.pushFiles(site, { message: 'Newest\n\nand more of it' })
+    opened.repository.pushFiles({ 'other.txt': 'other' }, { branch: 'feature/x' })
+    git(opened.repository.dir, ['update-ref', 'refs/pull/1/head', older])
+  })
+
+  test('G02: its newest commit becomes an archive with modes, folders and names', async () => {
+    const asked = options(server)
+    const fetched = await fetchSource(asked)
+    expect(fetched).toEqual({
+      commit: { oid: commit, message: 'Newest', author: 'Ada Lovelace', committed_at: new Date('2026-01-02T03:04:05Z') },
+      files: 5,
+      bytes: 24,
+      skipped_paths: [],
+    })
+    const files = await filesOf(asked.archive)
+    expect(Object.fromEntries(Object.entries(files).map(([path, { text }]) => [path, text]))).toEqual(site)
+    expect(Object.entries(files).filter(([, { executable }]) => executable)).toEqual([['bin/build.sh', expect.anything()]])
+  })
+
+  test('the same commit makes the same bytes', async () => {
+    const [first, second] = [options(server), options(server)]
+    await fetchSource(first)
+    await fetchSource(second)
+    expect(readFileSync(first.archive).equals(readFileSync(second.archive))).toBe(true)
+  })
+
+  test.each([
+    ['another branch', 'feature/x', 'other.txt'],
+    ['a pull request', 'refs/pull/1/head', 'old.txt'],
+  ])('%s is fetched by its name', async (_what, ref, path) => {
+    const asked = options(server, { ref })
+    await fetchSource(asked)
+    expect(Object.keys(await filesOf(asked.archive))).toEqual([path])
+  })
+
+  test('a commit that is not the newest is fetched by its id', async () => {
+    const asked = options(server, { ref: older })
+    expect((await fetchSource(asked)).commit).toMatchObject({ oid: older, message: 'Older' })
+    expect(Object.keys(await filesOf(asked.archive))).toEqual(['old.txt'])
+  })
+
+  test('G02: the head of a branch is told without fetching it', async () => {
+    const { repo_url, allowPrivate } = options(server)
+    expect(await resolveHead({ repo_url, allowPrivate, ref: 'main' })).toBe(commit)
+    expect(await resolveHead({ repo_url, allowPrivate, ref: 'refs/pull/1/head' })).toBe(older)
+    await expect(resolveHead({ repo_url, allowPrivate, ref: 'gone' })).rejects.toMatchObject({ reason: 'no_branch' })
+  })
+
+  test('a branch that is not there names those that are', async () => {
+    await expect(fetchSource(options(server, { ref: 'master' }))).rejects.toMatchObject({
+      kind: 'unprocessable',
+      reason: 'no_branch',
+      message: 'the repository has no branch master; it has feature/x, main',
+    })
+  })
+
+  test('a commit that is not there is told so', async () => {
+    const asked = options(server, { ref: 'a'.repeat(40) })
+    await expect(fetchSource(asked)).rejects.toMatchObject({ reason: 'no_commit' })
+    expect(existsSync(asked.archive)).toBe(false)
+  })
+
+  test('a repository that is not there, and a page in its place', async () => {
+    await expect(fetchSource(options(server, { repo_url: `${server.origin}/gone.git` }))).rejects.toMatchObject({
+      reason: 'no_access',
+      message: expect.stringMatching(/not found, or there is no access .*404.*a private repository needs a token/),
+    })
+  })
+})
+
+test('many branches are named up to ten', async () => {
+  const { server, repository } = await open()
+  const commit = repository.pushFiles(site)
+  for (let i = 10; i < 25; i++) git(repository.dir, ['update-ref', `refs/heads/b${i}`, commit])
+  await expect(fetchSource(options(server, { ref: 'b1' }))).rejects.toThrow(
+    'no branch b1; it has b10, b11, b12, b13, b14, b15, b16, b17, b18, b19 and 6 more',
+  )
+})
+
+test('an empty repository is told so', async () => {
+  const { server } = await open()
+  await expect(fetchSource(options(server))).rejects.toMatchObject({ reason: 'empty' })
+})
+
+test('a server that knows only the old protocol gives out branches, and other commits it refuses', async () => {
+  const { server, repository } = await open({ oldProtocol: true })
+  const older = repository.pushFiles({ 'old.txt': 'old' })
+  const commit = repository.pushFiles(site)
+  expect((await fetchSource(options(server))).commit.oid).toBe(commit)
+  await expect(fetchSource(options(server, { ref: older }))).rejects.toMatchObject({ reason: 'no_commit' })
+})
+
+describe('G05: a private repository over TLS', () => {
+  const token = 'canary-5e0f7a-token'
+  let server: GitServer
+  beforeAll(async () => {
+    const opened = await open({ tls: true, credentials: `oauth2:${token}` })
+    server = opened.server
+    opened.repository.pushFiles(site)
+  })
+
+  test('is fetched with its token', async () => {
+    const asked = options(server, { token, caFile: server.caFile })
+    expect((await fetchSource(asked)).files).toBe(5)
+    const { repo_url, allowPrivate, caFile } = asked
+    expect(await resolveHead({ repo_url, allowPrivate, caFile, token, ref: 'main' })).toMatch(/^[0-9a-f]{40}$/)
+  })
+
+  test.each([
+    [undefined, 'a private repository needs a token'],
+    ['wrong-canary', 'check the address, and that the token is valid'],
+  ])('with the token %s it is refused with a hint, which does not show it', async (wrong, hint) => {
+    const failed = fetchSource(options(server, { token: wrong, caFile: server.caFile }))
+    await expect(failed).rejects.toMatchObject({
+      kind: 'unprocessable',
+      reason: 'no_access',
+      message: expect.stringContaining(hint),
+    })
+    await expect(failed).rejects.not.toThrow('canary')
+  })
+
+  test('an authority that is not trusted ends it before the token is sent', async () => {
+    server.requests.length = 0
+    await expect(fetchSource(options(server, { token }))).rejects.toMatchObject({
+      reason: 'tls',
+      message: expect.stringContaining('its certificate is self-signed'),
+    })
+    expect(server.requests).toEqual([])
+  })
+
+  test('after a redirect to another origin the token stays behind, and the pack comes from there', async () => {
+    const { server: other, repository } = await open()
+    repository.pushFiles({ 'moved.txt': 'moved' })
+    const { server: old } = await open({
+      intercept: (req, res) => !!res.writeHead(301, { location: `${other.origin}${req.url}` }).end(),
+    })
+    const asked = options(old, { token })
+    await fetchSource(asked)
+    expect(Object.keys(await filesOf(asked.archive))).toEqual(['moved.txt'])
+    expect(old.requests.map(({ authorization }) => authorization)).toEqual([`Basic ${btoa(`oauth2:${token}`)}`])
+    expect(other.requests.length).toBeGreaterThan(1)
+    expect(other.requests.map(({ authorization }) => authorization).filter(Boolean)).toEqual([])
+  })
+
+  test('a redirect of the pack itself is not followed', async () => {
+    const { server: other, repository } = await open()
+    repository.pushFiles(site)
+    const own = await open({
+      oldProtocol: true,
+      intercept: (req, res) => req.method === 'POST' && !!res.writeHead(307, { location: `${other.origin}${req.url}` }).end(),
+    })
+    own.repository.pushFiles(site)
+    await expect(fetchSource(options(own.server, { token }))).rejects.toMatchObject({ reason: 'not_git' })
+    expect(other.requests).toEqual([])
+  })
+})
+
+describe('the process', () => {
+  const token = 'canary-b81d44-token'
+  const hanging = async () => {
+    const reached = Promise.withResolvers<void>()
+    const { server } = await open({
+      intercept: () => {
+        reached.resolve()
+        return true
+      },
+    })
+    return { server, reached: reached.promise }
+  }
+
+  test('has the token neither in its arguments nor in its environment, which is empty; an abort ends it', async () => {
+    const { server, reached } = await hanging()
+    const abort = new AbortController()
+    const fetching = fetchSource(options(server, { token, signal: abort.signal }))
+    fetching.catch(() => undefined)
+    await reached
+    const [pid, ...others] = fetchingProcesses()
+    expect(others).toEqual([])
+    expect(server.requests[0]?.authorization).toBe(`Basic ${btoa(`oauth2:${token}`)}`)
+    expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).not.toContain('canary')
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).not.toMatch(/canary|PATH=|HOME=/)
+    abort.abort(new Error('a newer push came'))
+    await expect(fetching).rejects.toThrow('a newer push came')
+    expect(fetchingProcesses()).toEqual([])
+  })
+
+  test('ends with its time', async () => {
+    const { server, reached } = await hanging()
+    const fetching = fetchSource(options(server, { limits: { timeoutMs: 3000 } }))
+    await expect(fetching).rejects.toMatchObject({
+      kind: 'unavailable',
+      reason: 'timeout',
+      message: expect.stringContaining('3 s'),
+    })
+    await reached
+    expect(fetchingProcesses()).toEqual([])
+  })
+
+  test('is taken along when its parent is killed', async () => {
+    const { server, reached } = await hanging()
+    const asked = { ...options(server), archive: join(dir, 'orphan'), workDir: join(dir, 'orphaned') }
+    const source = resolve(import.meta.dirname, '../../infra/git/fetch-source.ts')
+    const script = `import { fetchSource } from ${JSON.stringify(source)}; await fetchSource(${JSON.stringify(asked)})`
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'ignore' })
+    await reached
+    const [pid] = fetchingProcesses(parent.pid)
+    expect(pid).toBeGreaterThan(0)
+    parent.kill('SIGKILL')
+    await once(parent, 'exit')
+    await expect.poll(() => existsSync(`/proc/${pid}`), { timeout: 10_000 }).toBe(false)
+  })
+
+  test('an abort before the start starts nothing', async () => {
+    const { server } = await hanging()
+    const signal = AbortSignal.abort(new Error('not needed'))
+    await expect(fetchSource(options(server, { signal }))).rejects.toThrow('not needed')
+    expect(server.requests).toEqual([])
+  })
+
+  test('5,000 files with 60 MB are fetched in less than 400 MB of memory', async () => {
+    const { server, repository } = await open()
+    const files = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`d${i % 50}/f${i}.bin`, randomBytes(12_000)]))
+    repository.pushFiles({ ...files, 'similar-a.txt': 'line\n'.repeat(50_000), 'similar-b.txt': `${'line\n'.repeat(50_000)}end` })
+    const fetched = await fetchSource(options(server, { limits: { maxMemoryBytes: 400 * 1024 * 1024 } }))
+    expect(fetched).toMatchObject({ files: 5002, bytes: 60_500_003 })
+  })
+})
