@@ -329,7 +329,7 @@ describe('history', () => {
     expect((await get(`deploys/${one.id}`)).body.artifacts_purged).toBe(false)
   })
 
-  test('E6: the list of deploys is paged by limit and before', async () => {
+  test('D24 E6: deploys are listed newest first, in pages by limit and before', async () => {
     const { id } = await makeSite(w, owner)
     const made = []
     for (const text of ['a', 'b', 'c']) made.unshift((await deployFiles(w, owner, id, [page(text)])).id)
