@@ -6,11 +6,11 @@ import {
   type WorkflowExecutionStatusName,
   WorkflowNotFoundError,
 } from '@temporalio/client'
-import { defineSearchAttributeKey } from '@temporalio/common'
 import type { Db } from '../infra/db/database.ts'
 import { deleteWorkflowMessages, lockWorkflowMessages } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
-import { queues, type SearchAttribute, searchAttributes, type WorkflowSignal, type WorkflowStart } from './contract.ts'
+import { typedSearchAttributes } from './contract/search-attributes.ts'
+import { queues, type WorkflowSignal, type WorkflowStart } from './contract.ts'
 
 /** A start that takes longer is given up and repeated: without a deadline an absent server blocks for 20 s. */
 const startDeadlineMs = 2000
@@ -76,11 +76,7 @@ const startOptions = (start: WorkflowStart) => ({
   workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY' as const,
   workflowIdConflictPolicy: 'USE_EXISTING' as const,
   staticSummary: start.summary,
-  typedSearchAttributes: Object.entries(start.attributes).map(([name, value]) =>
-    searchAttributes[name as SearchAttribute] === 'Datetime'
-      ? { key: defineSearchAttributeKey(name, 'DATETIME'), value: new Date(value) }
-      : { key: defineSearchAttributeKey(name, 'KEYWORD'), value },
-  ),
+  typedSearchAttributes: typedSearchAttributes(start.attributes),
 })
 
 /** Sends the starts and signals that `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */

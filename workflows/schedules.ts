@@ -6,11 +6,12 @@ import {
   type ScheduleOptions,
   ScheduleOverlapPolicy,
 } from '@temporalio/client'
-import { defineSearchAttributeKey } from '@temporalio/common'
+import type { Duration } from '@temporalio/common'
 import type { Logger } from '../infra/log.ts'
 import type { TemporalAddress } from '../infra/temporal/worker.ts'
 import { certificateRenewal } from './contract/certificates.ts'
 import { domainRecheck } from './contract/domains.ts'
+import { typedSearchAttributes } from './contract/search-attributes.ts'
 import { queues, storageSweep } from './contract.ts'
 
 const retryMs = 5000
@@ -20,52 +21,60 @@ const deadlineMs = 5000
 
 type Schedule = Omit<ScheduleOptions, 'memo'>
 
-const triggeredBySchedule = [{ key: defineSearchAttributeKey('Trigger', 'KEYWORD'), value: 'schedule' }]
+interface Regular {
+  readonly ids: { readonly schedule_id: string; readonly workflow_id: string }
+  /** The name of a workflow's function. */
+  readonly type: string
+  readonly every: Duration
+  readonly jitter?: Duration
+  /** A run that was missed is made up for when it is this late at most. */
+  readonly catchupWindow: Duration
+  readonly summary: string
+  readonly args?: unknown[]
+}
 
-const sweepStorage: Schedule = {
-  scheduleId: storageSweep.schedule_id,
-  spec: { intervals: [{ every: '1h' }], jitter: '10m' },
-  policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '5m' },
+/** Runs a workflow again and again, never beside itself. */
+const regularly = ({ ids, type, every, jitter, catchupWindow, summary, args = [] }: Regular): Schedule => ({
+  scheduleId: ids.schedule_id,
+  spec: { intervals: [{ every }], ...(jitter !== undefined && { jitter }) },
+  policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow },
   action: {
     type: 'startWorkflow',
-    workflowType: 'sweepStorage',
-    workflowId: storageSweep.workflow_id,
+    workflowType: type,
+    workflowId: ids.workflow_id,
     taskQueue: queues.control,
+    args,
+    staticSummary: summary,
+    typedSearchAttributes: typedSearchAttributes({ Trigger: 'schedule' }),
+  },
+})
+
+const schedules = [
+  regularly({
+    ids: storageSweep,
+    type: 'sweepStorage',
+    every: '1h',
+    jitter: '10m',
+    catchupWindow: '5m',
+    summary: '**Storage** gives up unused blobs and objects',
     args: [{}],
-    staticSummary: '**Storage** gives up unused blobs and objects',
-    typedSearchAttributes: triggeredBySchedule,
-  },
-}
-
-const recheckDomains: Schedule = {
-  scheduleId: domainRecheck.schedule_id,
-  spec: { intervals: [{ every: '1h' }], jitter: '10m' },
-  policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '5m' },
-  action: {
-    type: 'startWorkflow',
-    workflowType: 'recheckDomains',
-    workflowId: domainRecheck.workflow_id,
-    taskQueue: queues.control,
-    staticSummary: '**Domains** are looked up again',
-    typedSearchAttributes: triggeredBySchedule,
-  },
-}
-
-const renewCertificates: Schedule = {
-  scheduleId: certificateRenewal.schedule_id,
-  spec: { intervals: [{ every: '5m' }] },
-  policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '1m' },
-  action: {
-    type: 'startWorkflow',
-    workflowType: 'renewCertificates',
-    workflowId: certificateRenewal.workflow_id,
-    taskQueue: queues.control,
-    staticSummary: '**Certificates** that are due are ordered again',
-    typedSearchAttributes: triggeredBySchedule,
-  },
-}
-
-const schedules = [sweepStorage, recheckDomains, renewCertificates]
+  }),
+  regularly({
+    ids: domainRecheck,
+    type: 'recheckDomains',
+    every: '1h',
+    jitter: '10m',
+    catchupWindow: '5m',
+    summary: '**Domains** are looked up again',
+  }),
+  regularly({
+    ids: certificateRenewal,
+    type: 'renewCertificates',
+    every: '5m',
+    catchupWindow: '1m',
+    summary: '**Certificates** that are due are ordered again',
+  }),
+]
 
 /** Makes the schedules that are missing; with `update` also those what they should be that are there. An operator's pause stays. */
 async function ensureSchedules(client: ScheduleClient, update: boolean): Promise<void> {

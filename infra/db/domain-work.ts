@@ -9,30 +9,25 @@ export interface DomainRun {
   readonly attempt: number
 }
 
+/** Changes the domain only while the attempt owns it. */
+const updateOfRun = (db: Db, { domain_id, attempt }: DomainRun) =>
+  db.updateTable('domains').where('domains.id', '=', domain_id).where('domains.attempt', '=', attempt)
+
 /** Undefined when another attempt owns the domain, or it is gone. */
 export function findDomainOfRun(db: Db, { domain_id, attempt }: DomainRun): Promise<DomainRecord | undefined> {
   return domainRecords(db).where('domains.id', '=', domain_id).where('domains.attempt', '=', attempt).executeTakeFirst()
 }
 
 /** When the workflow looks next. False when another attempt owns the domain, or none. */
-export async function setNextCheck(db: Db, { domain_id, attempt }: DomainRun, next_check_at: Date | null): Promise<boolean> {
-  const changed = await db
-    .updateTable('domains')
-    .set({ next_check_at })
-    .where('id', '=', domain_id)
-    .where('attempt', '=', attempt)
-    .where('verified_at', 'is', null)
-    .executeTakeFirst()
+export async function setNextCheck(db: Db, run: DomainRun, next_check_at: Date | null): Promise<boolean> {
+  const changed = await updateOfRun(db, run).set({ next_check_at }).where('verified_at', 'is', null).executeTakeFirst()
   return changed.numUpdatedRows > 0n
 }
 
 /** The workflow of the attempt has nothing left to do. False when it was known. */
-export async function setConnected(tx: Tx, { domain_id, attempt }: DomainRun, now: Date): Promise<boolean> {
-  const changed = await tx
-    .updateTable('domains')
+export async function setConnected(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
     .set({ connected_at: now })
-    .where('id', '=', domain_id)
-    .where('attempt', '=', attempt)
     .where('verified_at', 'is not', null)
     .where('connected_at', 'is', null)
     .executeTakeFirst()
@@ -40,28 +35,22 @@ export async function setConnected(tx: Tx, { domain_id, attempt }: DomainRun, no
 }
 
 /** A new attempt for a domain whose workflow has ended or ends without success. False when there is another already. */
-export async function reopenDomain(tx: Tx, { domain_id, attempt }: DomainRun): Promise<boolean> {
-  const changed = await tx
-    .updateTable('domains')
-    .set({ attempt: attempt + 1, connected_at: null })
-    .where('id', '=', domain_id)
-    .where('attempt', '=', attempt)
+export async function reopenDomain(tx: Tx, run: DomainRun): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
+    .set({ attempt: run.attempt + 1, connected_at: null })
     .executeTakeFirst()
   return changed.numUpdatedRows > 0n
 }
 
 /** A new attempt instead of a stalled one; what was proved is kept. False when there is another already, or nothing left to do. */
-export async function retryDomain(tx: Tx, { domain_id, attempt }: DomainRun, now: Date): Promise<boolean> {
-  const changed = await tx
-    .updateTable('domains')
+export async function retryDomain(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
     .set({
-      attempt: attempt + 1,
+      attempt: run.attempt + 1,
       connected_at: null,
       // of one that has no ownership to look after
       next_check_at: sql<Date>`case when verified_at is null then ${now}::timestamptz else next_check_at end`,
     })
-    .where('id', '=', domain_id)
-    .where('attempt', '=', attempt)
     .where('connected_at', 'is', null)
     .where('next_check_at', 'is not', null)
     .executeTakeFirst()
@@ -102,12 +91,9 @@ export function listDueDomains(db: Db, now: Date, limit: number): Promise<Domain
 }
 
 /** The TXT record of a verified domain was not there for the first time. False when that was known. */
-export async function markMissing(tx: Tx, { domain_id, attempt }: DomainRun, now: Date): Promise<boolean> {
-  const changed = await tx
-    .updateTable('domains')
+export async function markMissing(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
     .set({ missing_since: now })
-    .where('id', '=', domain_id)
-    .where('attempt', '=', attempt)
     .where('verified_at', 'is not', null)
     .where('missing_since', 'is', null)
     .executeTakeFirst()
@@ -118,11 +104,10 @@ export async function markMissing(tx: Tx, { domain_id, attempt }: DomainRun, now
  * Ends the verification of a domain whose TXT record has been missing too long, and gives it its next attempt. False when it
  * changed meanwhile. The caller holds the lock of the site and bumps its route.
  */
-export async function loseDomain(tx: Tx, { domain_id, attempt }: DomainRun, now: Date, next_check_at: Date): Promise<boolean> {
-  const changed = await tx
-    .updateTable('domains')
+export async function loseDomain(tx: Tx, run: DomainRun, now: Date, next_check_at: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
     .set({
-      attempt: attempt + 1,
+      attempt: run.attempt + 1,
       verified_at: null,
       proven_at: null,
       missing_since: null,
@@ -130,8 +115,6 @@ export async function loseDomain(tx: Tx, { domain_id, attempt }: DomainRun, now:
       connecting_since: now,
       next_check_at,
     })
-    .where('id', '=', domain_id)
-    .where('attempt', '=', attempt)
     .where('missing_since', 'is not', null)
     .where('proven_at', '<=', new Date(now.getTime() - domainProofPeriodMs))
     .executeTakeFirst()

@@ -1,4 +1,3 @@
-import { defineSearchAttributeKey } from '@temporalio/common'
 import {
   condition,
   continueAsNew,
@@ -15,6 +14,7 @@ import {
 import { longestConnectPauseMs } from '../../core/limits.ts'
 import { orderStart } from '../contract/certificates.ts'
 import type { CertificateStep, DomainActivities, DomainInput, DomainOutcome } from '../contract/domains.ts'
+import { typedSearchAttributes } from '../contract/search-attributes.ts'
 import { signals } from '../contract.ts'
 
 const step = (summary: string) =>
@@ -88,10 +88,7 @@ async function issue({ order, owner }: Extract<CertificateStep, { state: 'ordere
       args: [order],
       parentClosePolicy: ParentClosePolicy.ABANDON,
       staticSummary: summary,
-      typedSearchAttributes: Object.entries(attributes).map(([name, value]) => ({
-        key: defineSearchAttributeKey(name, 'KEYWORD'),
-        value,
-      })),
+      typedSearchAttributes: typedSearchAttributes(attributes),
     })
   } catch (error) {
     // somebody else has started it, or it was ended from outside: the row of the certificate tells what comes next

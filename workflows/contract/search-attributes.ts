@@ -1,0 +1,10 @@
+import { defineSearchAttributeKey } from '@temporalio/common'
+import { type SearchAttribute, searchAttributes, type WorkflowStart } from '../contract.ts'
+
+/** The attributes of a start as the SDK takes them, by their types. */
+export const typedSearchAttributes = (attributes: WorkflowStart['attributes']) =>
+  Object.entries(attributes).map(([name, value]) =>
+    searchAttributes[name as SearchAttribute] === 'Datetime'
+      ? { key: defineSearchAttributeKey(name, 'DATETIME'), value: new Date(value) }
+      : { key: defineSearchAttributeKey(name, 'KEYWORD'), value },
+  )
