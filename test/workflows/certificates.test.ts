@@ -1,11 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
-import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker'
 import { pino } from 'pino'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { describeCertificate } from '../../infra/acme/certificates.ts'
 import { beginOrder, type OrderRun } from '../../infra/db/certificates.ts'
 import { insertWorkflowStart } from '../../infra/db/workflow-starts.ts'
@@ -24,8 +20,8 @@ import { type Fault, type Passed, type Pebble, startFaultProxy, startPebble } fr
 import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { startZone, type Zone } from '../zone.ts'
+import { describeHistories, record, replay } from './histories.ts'
 
-const histories = join(import.meta.dirname, 'histories')
 const soon = { timeout: 20_000, interval: 30 }
 const retryPauseMs = 200
 
@@ -121,16 +117,6 @@ const handleOf = ({ order_id }: OrderRun) => temporal.workflow.getHandle(`certif
 const rowOf = ({ certificate_id }: Pick<OrderRun, 'certificate_id'>) =>
   w.db.selectFrom('certificates').selectAll().where('id', '=', certificate_id).executeTakeFirst()
 
-const replay = (history: unknown, bundle = { code: inject('workflowBundle') }) =>
-  Worker.runReplayHistory({ workflowBundle: bundle }, history)
-
-/** Writes the fixture of a kind: `RECORD_HISTORIES=1 npx vitest run test/workflows/certificates.test.ts`. */
-function record(workflowId: string, kind: string): void {
-  if (!process.env['RECORD_HISTORIES']) return
-  const flags = ['--workflow-id', workflowId, '--address', w.temporal.address, '--output', 'json']
-  writeFileSync(join(histories, `${kind}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
-}
-
 async function ended(run: OrderRun, kind?: string): Promise<OrderOutcome> {
   const handle = handleOf(run)
   await expect.poll(() => handle.describe().then(Boolean, () => false), soon).toBe(true)
@@ -138,7 +124,7 @@ async function ended(run: OrderRun, kind?: string): Promise<OrderOutcome> {
   const history = await handle.fetchHistory()
   await replay(history)
   expect(JSON.stringify(history)).not.toContain('PRIVATE KEY')
-  if (kind) record(handle.workflowId, `issue-certificate-${kind}`)
+  if (kind) record(w.temporal, handle.workflowId, `issue-certificate-${kind}`)
   return outcome
 }
 
@@ -403,7 +389,7 @@ describe('renewal', () => {
     expect(
       await temporal.workflow.execute('renewCertificates', { taskQueue: 'control', workflowId: 'renew-certificates-1' }),
     ).toBe('began 1 order')
-    record('renew-certificates-1', 'renew-certificates')
+    record(w.temporal, 'renew-certificates-1', 'renew-certificates')
     await replay(await temporal.workflow.getHandle('renew-certificates-1').fetchHistory())
     await expect
       .poll(() => rowOf(first), soon)
@@ -511,22 +497,8 @@ describe('renewal', () => {
   })
 })
 
-describe('the recorded histories', () => {
-  const kinds = ['asked-anyway', 'given-up', 'issued', 'stale', 'waited', 'woken']
-  const files = readdirSync(histories).filter((file) => /^(issue|renew)-certificates?.*\.json$/.test(file))
-  const read = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
-
-  test('are there for every ending', () => {
-    expect(files.sort()).toEqual([...kinds.map((kind) => `issue-certificate-${kind}.json`), 'renew-certificates.json'])
-  })
-
-  test.each(files)('%s replays with the workflows of today', async (file) => {
-    await replay(read(file))
-  })
-
-  test.each(files)('%s does not replay with a workflow whose steps are swapped', async (file) => {
-    const workflowsPath = join(import.meta.dirname, 'mutant.ts')
-    const mutant = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
-    await expect(replay(read(file), mutant)).rejects.toThrow()
-  })
-})
+const historyKinds = ['asked-anyway', 'given-up', 'issued', 'stale', 'waited', 'woken']
+describeHistories(/^(issue|renew)-certificates?.*\.json$/, [
+  ...historyKinds.map((kind) => `issue-certificate-${kind}`),
+  'renew-certificates',
+])

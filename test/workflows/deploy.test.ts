@@ -1,16 +1,12 @@
-import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { Client, Connection } from '@temporalio/client'
-import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxManifestEntries } from '../../core/limits.ts'
 import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { describeHistories, record, replay } from './histories.ts'
 
-const histories = join(import.meta.dirname, 'histories')
 const maxEvents = 40
 
 let w: World
@@ -29,14 +25,6 @@ afterAll(async () => {
 })
 
 const handleOf = (deployId: string) => temporal.workflow.getHandle(`deploy:${deployId}:1`)
-const replay = (history: unknown, bundle = { code: inject('workflowBundle') }) =>
-  Worker.runReplayHistory({ workflowBundle: bundle }, history)
-
-/** Writes the fixture of a kind: `RECORD_HISTORIES=1 npx vitest run test/workflows/deploy.test.ts`. */
-function record(deployId: string, kind: string): void {
-  const flags = ['--workflow-id', `deploy:${deployId}:1`, '--address', w.temporal.address, '--output', 'json']
-  writeFileSync(join(histories, `deploy-${kind}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
-}
 
 async function sendArchive(siteId: string, bytes: Uint8Array): Promise<string> {
   const request = `POST /api/v1/sites/${siteId}/deploys`
@@ -85,30 +73,14 @@ describe.each(kinds)('a deploy of the kind %s', (kind, expected, make) => {
     expect(timers).toHaveLength(kind === 'archive-behind-another' ? 1 : 0)
     expect(history.events?.length).toBeLessThanOrEqual(maxEvents)
     await replay(history)
-    if (process.env['RECORD_HISTORIES']) record(deploy.id, kind)
+    record(w.temporal, `deploy:${deploy.id}:1`, `deploy-${kind}`)
   })
 })
 
-describe('the recorded histories', () => {
-  const files = readdirSync(histories).filter((file) => /^deploy-.*\.json$/.test(file))
-  const read = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
-
-  test('are there for every kind of deploy', () => {
-    expect(files.sort()).toEqual(kinds.map(([kind]) => `deploy-${kind}.json`).sort())
-  })
-
-  test.each(files)('%s replays with the workflow of today', async (file) => {
-    await replay(read(file))
-  })
-
-  test.each(files)('%s does not replay with a workflow whose steps are swapped', async (file) => {
-    const mutant = await bundleWorkflowCode({
-      workflowsPath: join(import.meta.dirname, 'mutant.ts'),
-      logger: new DefaultLogger('WARN'),
-    })
-    await expect(replay(read(file), mutant)).rejects.toThrow()
-  })
-})
+describeHistories(
+  /^deploy-.*\.json$/,
+  kinds.map(([kind]) => `deploy-${kind}`),
+)
 
 test('B06 D25: an archive that is none of its kind ends failed with a message', async () => {
   const site = await makeSite(w, owner)

@@ -1,11 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
-import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker'
 import { pino } from 'pino'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { connectPeriodMs, domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
 import { listStalledDomains, retryDomain } from '../../infra/db/domain-work.ts'
 import { domainRecheck } from '../../workflows/contract/domains.ts'
@@ -13,8 +9,8 @@ import { startSchedules } from '../../workflows/schedules.ts'
 import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { startZone, type Zone } from '../zone.ts'
+import { describeHistories, record, replay } from './histories.ts'
 
-const histories = join(import.meta.dirname, 'histories')
 const hourMs = 3_600_000
 const soon = { timeout: 15_000, interval: 30 }
 
@@ -75,15 +71,6 @@ const mailsAbout = async (domain: string, at = w) => {
   const mails = await at.db.selectFrom('mails').select('subject').where('subject', 'like', `%${domain}%`).orderBy('id').execute()
   return mails.map(({ subject }) => subject.replace(domain, '…'))
 }
-const replay = (history: unknown, bundle = { code: inject('workflowBundle') }) =>
-  Worker.runReplayHistory({ workflowBundle: bundle }, history)
-
-/** Writes the fixture of a kind: `RECORD_HISTORIES=1 npx vitest run test/workflows/domains.test.ts`. */
-function record(workflowId: string, kind: string): void {
-  if (!process.env['RECORD_HISTORIES']) return
-  const flags = ['--workflow-id', workflowId, '--address', w.temporal.address, '--output', 'json']
-  writeFileSync(join(histories, `${kind}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
-}
 
 /** The workflow is started after the answer of the api. */
 async function resultOf(id: string, attempt = 1): Promise<unknown> {
@@ -97,7 +84,7 @@ async function ended(id: string, kind: string, attempt = 1): Promise<unknown> {
   const handle = handleOf(id, attempt)
   const outcome = await resultOf(id, attempt)
   await replay(await handle.fetchHistory())
-  record(handle.workflowId, `connect-domain-${kind}`)
+  record(w.temporal, handle.workflowId, `connect-domain-${kind}`)
   return outcome
 }
 
@@ -348,7 +335,7 @@ describe('recheckDomains', () => {
     const handle = temporal.workflow.getHandle(`${domainRecheck.workflow_id}-${runs}`)
     expect((await handle.describe()).memo).toEqual({ outcome: text })
     await replay(await handle.fetchHistory())
-    record(handle.workflowId, 'recheck-domains')
+    record(w.temporal, handle.workflowId, 'recheck-domains')
   })
 
   test('is started every hour by a schedule', async () => {
@@ -423,13 +410,7 @@ describe('with a certificate authority', () => {
     const handle = workflow(`domain:${id}:1`)
     const outcome = await handle.result()
     await replay(await handle.fetchHistory())
-    if (process.env['RECORD_HISTORIES']) {
-      const flags = ['--workflow-id', handle.workflowId, '--address', ca.temporal.address, '--output', 'json']
-      writeFileSync(
-        join(histories, `connect-domain-${kind}.json`),
-        execFileSync(inject('temporal'), ['workflow', 'show', ...flags]),
-      )
-    }
+    record(ca.temporal, handle.workflowId, `connect-domain-${kind}`)
     return outcome
   }
 
@@ -480,23 +461,9 @@ describe('with a certificate authority', () => {
   })
 })
 
-describe('the recorded histories', () => {
-  const certified = ['certified', 'removed-while-ordered', 'without-certificate']
-  const kinds = [...certified, 'by-hand', 'by-hand-after-giving-up', 'by-itself', 'given-up', 'out-of-the-trash', 'removed']
-  const files = readdirSync(histories).filter((file) => /^(connect|recheck)-domains?.*\.json$/.test(file))
-  const read = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
-
-  test('are there for every ending', () => {
-    expect(files.sort()).toEqual([...kinds.map((kind) => `connect-domain-${kind}.json`), 'recheck-domains.json'].sort())
-  })
-
-  test.each(files)('%s replays with the workflows of today', async (file) => {
-    await replay(read(file))
-  })
-
-  test.each(files)('%s does not replay with a workflow whose steps are swapped', async (file) => {
-    const workflowsPath = join(import.meta.dirname, 'mutant.ts')
-    const mutant = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
-    await expect(replay(read(file), mutant)).rejects.toThrow()
-  })
-})
+const certified = ['certified', 'removed-while-ordered', 'without-certificate']
+const historyKinds = [...certified, 'by-hand', 'by-hand-after-giving-up', 'by-itself', 'given-up', 'out-of-the-trash', 'removed']
+describeHistories(/^(connect|recheck)-domains?.*\.json$/, [
+  ...historyKinds.map((kind) => `connect-domain-${kind}`),
+  'recheck-domains',
+])

@@ -1,16 +1,13 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
-import { Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { letter } from '../../core/mails.ts'
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { operatorToken, type World, world } from '../world.ts'
+import { describeHistories, record, replay } from './histories.ts'
 
-const histories = join(import.meta.dirname, 'histories')
 const sender = 'Plinth <noreply@plinth.example>'
 
 let server: Awaited<ReturnType<typeof startMailServer>>
@@ -134,9 +131,9 @@ test('without a mail server mails are kept, and the newest comes first', async (
   expect((await without.call('GET /operator/v1/mails', { key: project.key })).status).toBe(401)
 })
 
-describe('the recorded histories', () => {
-  const endings = ['sent', 'failed'] as const
+const endings = ['sent', 'failed'] as const
 
+describe('the workflow', () => {
   test.each(endings)('of a mail that is %s replays, and shows no address in Temporal', async (ending) => {
     server.state.mood = ending === 'sent' ? 'takes' : 'refuses'
     const to = await queue(w, `${ending}-history@example.com`)
@@ -144,16 +141,15 @@ describe('the recorded histories', () => {
     const [{ id }] = await listMails(w, to)
     const handle = temporal.workflow.getHandle(`mail:${id}`)
     expect(await handle.result()).toBe(ending)
+    await replay(await handle.fetchHistory())
     const flags = ['workflow', 'show', '--workflow-id', `mail:${id}`, '--address', w.temporal.address, '--output', 'json']
     const shown = execFileSync(inject('temporal'), flags)
     expect(shown.toString()).not.toContain('example.com')
-    if (process.env['RECORD_HISTORIES']) writeFileSync(join(histories, `mail-${ending}.json`), shown)
-  })
-
-  const files = readdirSync(histories).filter((file) => /^mail-.*\.json$/.test(file))
-  test('are there for every ending', () => expect(files.sort()).toEqual(endings.map((one) => `mail-${one}.json`).sort()))
-  test.each(files)('%s replays with the workflow of today', async (file) => {
-    const history: unknown = JSON.parse(readFileSync(join(histories, file), 'utf8'))
-    await Worker.runReplayHistory({ workflowBundle: { code: inject('workflowBundle') } }, history)
+    record(w.temporal, `mail:${id}`, `mail-${ending}`)
   })
 })
+
+describeHistories(
+  /^mail-.*\.json$/,
+  endings.map((ending) => `mail-${ending}`),
+)

@@ -51,3 +51,7 @@ export async function issueCertificate(input: OrderInput): Promise<void> {
 export async function renewCertificates(): Promise<void> {
   await sleep(1)
 }
+
+export async function sendMail(): Promise<void> {
+  await sleep(1)
+}

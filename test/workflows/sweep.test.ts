@@ -1,12 +1,8 @@
-import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Client, Connection, WorkflowFailedError } from '@temporalio/client'
-import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker'
 import { sql } from 'kysely'
 import { pino } from 'pino'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { sweepGraceMs } from '../../core/limits.ts'
 import { sweepObjects } from '../../infra/artifacts/sweep.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
@@ -16,8 +12,8 @@ import { storageSweep } from '../../workflows/contract.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { describeHistories, record, replay } from './histories.ts'
 
-const histories = join(import.meta.dirname, 'histories')
 const hourMs = 3_600_000
 
 let w: World
@@ -164,41 +160,17 @@ describe('failing closed', () => {
 })
 
 describe('the workflow', () => {
-  const replay = (history: unknown, bundle = { code: inject('workflowBundle') }) =>
-    Worker.runReplayHistory({ workflowBundle: bundle }, history)
-  const read = (file: string) => JSON.parse(readFileSync(join(histories, file), 'utf8')) as unknown
-
-  /** Writes the fixture of a kind: `RECORD_HISTORIES=1 npx vitest run test/workflows/sweep.test.ts`. */
-  function record(workflowId: string): void {
-    const flags = ['--workflow-id', workflowId, '--address', w.temporal.address, '--output', 'json']
-    writeFileSync(join(histories, 'sweep-storage.json'), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
-  }
-
   test('tells operators what it did, and its history replays', async () => {
     const { handle, result } = await sweep()
     const text = await result()
     expect(text).toMatch(/^purged \d+ deploys; .*; looked at [\d,]+ objects, removed [\d,]+ \([\d.]+ MB\)/)
     expect((await handle.describe()).memo).toEqual({ outcome: text.split('; ').at(-1) })
     await replay(await handle.fetchHistory())
-    if (process.env['RECORD_HISTORIES']) record(handle.workflowId)
-  })
-
-  const files = readdirSync(histories).filter((file) => /^sweep-.*\.json$/.test(file))
-
-  test('has a recorded history', () => {
-    expect(files).toEqual(['sweep-storage.json'])
-  })
-
-  test.each(files)('%s replays with the workflow of today', async (file) => {
-    await replay(read(file))
-  })
-
-  test.each(files)('%s does not replay with a workflow whose steps are swapped', async (file) => {
-    const workflowsPath = join(import.meta.dirname, 'mutant.ts')
-    const mutant = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
-    await expect(replay(read(file), mutant)).rejects.toThrow()
+    record(w.temporal, handle.workflowId, 'sweep-storage')
   })
 })
+
+describeHistories(/^sweep-.*\.json$/, ['sweep-storage'])
 
 describe('the schedule', () => {
   const handle = () => temporal.schedule.getHandle(storageSweep.schedule_id)
