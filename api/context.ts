@@ -4,6 +4,7 @@ import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import type { Config } from '../infra/config.ts'
 import type { PreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import type { Keyring } from '../infra/crypto/seal.ts'
 import type { Db } from '../infra/db/database.ts'
 import type { LookUpDomain } from '../infra/domains/look-up.ts'
 import type { Logger } from '../infra/log.ts'
@@ -20,6 +21,7 @@ export interface Deps {
   readonly buildLogs: BuildLogs
   readonly logFollowers: LogFollowers
   readonly previewTokens: PreviewTokens
+  readonly keyring: Keyring
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain
   readonly log: Logger

@@ -5,6 +5,7 @@ import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { openKeyring } from '../infra/crypto/seal.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { openServer } from '../infra/listen.ts'
@@ -45,6 +46,7 @@ await runMain(async () => {
     buildLogs,
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
+    keyring: openKeyring(secretKey),
     siteChecks: createSiteChecks(cas),
     lookUpDomain: openDomainLookUp(config),
     log,

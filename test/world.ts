@@ -21,6 +21,7 @@ import type { Cas } from '../infra/cas/cas.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { openKeyring } from '../infra/crypto/seal.ts'
 import { type Db, openDatabase } from '../infra/db/database.ts'
 import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { freePort } from '../infra/local/ports.ts'
@@ -197,6 +198,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     buildLogs,
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
+    keyring: openKeyring(secretKey),
     siteChecks: createSiteChecks(cas),
     lookUpDomain,
     draining: draining.signal,

@@ -1,7 +1,7 @@
 import type { BuildMode, DeployStatus } from '../core/deploy.ts'
 
-/** Task queues, by the resource that works on them: `control` has the database, `build` has the sandboxes. */
-export const queues = { control: 'control', build: 'build' } as const
+/** Task queues, by the resource that works on them: `control` has the database, `fetch` few processes that read repositories, `build` the sandboxes. */
+export const queues = { control: 'control', fetch: 'fetch', build: 'build' } as const
 
 /** Search attributes with their types; registered at the start of the embedded server, or by the operator of a cluster. */
 export const searchAttributes = {
@@ -12,6 +12,8 @@ export const searchAttributes = {
   DeployStatus: 'Keyword',
   Domain: 'Keyword',
   Trigger: 'Keyword',
+  /** The branch, or pull:<number>, of a git deploy. */
+  GitRef: 'Keyword',
   /** When a long wait ends. */
   DueAt: 'Datetime',
 } as const
@@ -31,13 +33,22 @@ export const signals = {
 export interface WorkflowSignal {
   readonly workflow_id: string
   readonly signal: (typeof signals)[keyof typeof signals]
+  /** Starts the workflow with it when it does not run. */
+  readonly start?: WorkflowStart
 }
 
 /** A workflow to start: the content of one `workflow_starts` row. Holds ids and names, never a secret. */
 export interface WorkflowStart {
   readonly workflow_id: string
   /** The name of a workflow's function. */
-  readonly type: 'deploy' | 'expireTrashedSite' | 'switchSubdomain' | 'connectDomain' | 'issueCertificate' | 'sendMail'
+  readonly type:
+    | 'deploy'
+    | 'expireTrashedSite'
+    | 'switchSubdomain'
+    | 'connectDomain'
+    | 'issueCertificate'
+    | 'sendMail'
+    | 'reportToForge'
   readonly input: object
   /** One line of Markdown for the Temporal UI. */
   readonly summary: string

@@ -2,6 +2,7 @@ import type { Generated } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
+import type { Forge } from '../../core/git-push.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 
@@ -75,6 +76,7 @@ interface Deploys {
   started_at: Date | null
   finished_at: Date | null
   activated_at: Date | null
+  git_preview_id: string | null
 }
 
 interface Previews {
@@ -194,6 +196,82 @@ interface DnsChallenges {
   created_at: Date
 }
 
+/** The latest message of a forge to a site, as its owner sees it. */
+export interface LastDelivery {
+  /** RFC 3339 */
+  readonly at: string
+  readonly forge: Forge
+  readonly event: string
+  /** What came of it. */
+  readonly result: string
+}
+
+/** How the latest report to a forge ended, as the owner sees it. */
+export interface LastReport {
+  /** RFC 3339 */
+  readonly at: string
+  /** Null when it arrived. */
+  readonly error: string | null
+}
+
+interface GitConnections {
+  site_id: string
+  project_id: string
+  repo_url: string
+  branch: string
+  token_sealed: string | null
+  install_command: string | null
+  build_command: string | null
+  output_dir: string | null
+  root_dir: string | null
+  branch_previews: boolean
+  pull_request_previews: boolean
+  watch_paths: string[]
+  webhook_secret_sealed: string | null
+  webhook_created_at: Date | null
+  forge: Forge | null
+  last_delivery: LastDelivery | null
+  last_report: LastReport | null
+  deploy_hook_sha256: string | null
+  deploy_hook_created_at: Date | null
+  deploy_hook_used_at: Date | null
+  created_at: Date
+  updated_at: Date
+}
+
+interface GitDeliveries {
+  site_id: string
+  delivery_id: string
+  received_at: Date
+}
+
+interface GitPreviews {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  ref: string
+  fetch_ref: string
+  pull_request: number | null
+  branch: string
+  from_fork: boolean
+  approved: boolean
+  head_commit: string | null
+  deploy_id: string | null
+  generation: Generated<number>
+  token_sha256: string | null
+  updated_at: Date
+  closed_at: Date | null
+  comment_id: string | null
+  commented: string | null
+}
+
+interface GitReports {
+  deploy_id: string
+  site_id: string
+  reported: string | null
+  deployment_id: string | null
+}
+
 interface BuildTotals {
   outcome: string
   builds: number
@@ -216,4 +294,8 @@ export interface DB {
   domains: Domains
   certificates: Certificates
   dns_challenges: DnsChallenges
+  git_connections: GitConnections
+  git_deliveries: GitDeliveries
+  git_previews: GitPreviews
+  git_reports: GitReports
 }

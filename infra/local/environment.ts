@@ -34,6 +34,7 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
     PLINTH_ACME_DNS_LISTEN: acme.dns?.listen,
     PLINTH_ACME_DNS_ZONE: acme.dns?.zone,
   }
+  const repositories = { PLINTH_ALLOW_PRIVATE_GIT: config.git.allowPrivate }
   const letters = { PLINTH_MAIL_FROM: mail.from }
   const secrets = { PLINTH_SECRET_KEY: config.secretKey && Buffer.from(config.secretKey).toString('base64') }
   const own = {
@@ -43,6 +44,7 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
       ...plans,
       ...domains,
       ...letters,
+      ...repositories,
       PLINTH_TRASH_PERIOD: `${names.trashPeriodMs}ms`,
       PLINTH_SUBDOMAIN_SWITCH_DELAY: `${names.switchDelayMs}ms`,
       PLINTH_SUBDOMAIN_CHANGE_INTERVAL: `${names.changeIntervalMs}ms`,
@@ -56,6 +58,7 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
       ...plans,
       ...domains,
       ...letters,
+      ...repositories,
       ...secrets,
       PLINTH_SMTP_URL: mail.smtpUrl,
       PLINTH_BUILDS_PER_PROJECT: build.perProject,

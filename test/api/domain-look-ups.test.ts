@@ -8,6 +8,7 @@ import { createApp } from '../../api/app.ts'
 import { createLogFollowers } from '../../api/follow-logs.ts'
 import { createTurns } from '../../api/turns.ts'
 import { createPreviewTokens } from '../../infra/crypto/preview-tokens.ts'
+import { openKeyring } from '../../infra/crypto/seal.ts'
 import { openDatabase } from '../../infra/db/database.ts'
 import { takeLookUp } from '../../infra/db/domains.ts'
 import { openDomainLookUp } from '../../infra/domains/look-up.ts'
@@ -127,6 +128,7 @@ describe('the throttle', () => {
       db,
       logFollowers: createLogFollowers({ db, buildLogs: w.buildLogs, log }),
       previewTokens: createPreviewTokens(Buffer.alloc(32, 'key')),
+      keyring: openKeyring(Buffer.alloc(32, 'key')),
       siteChecks: createSiteChecks(w.cas),
       lookUpDomain: openDomainLookUp(w.config),
       draining: new AbortController().signal,
