@@ -3,13 +3,13 @@ import { conflict, unavailable } from '../core/errors.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { findMissing } from '../infra/cas/missing.ts'
 import { addBlobsOfDeploy, type Blob, bytesOf, newBlobs } from '../infra/db/blobs.ts'
+import type { Tx } from '../infra/db/database.ts'
 import { type DeployRow, insertDeploy, type NewDeploy } from '../infra/db/deploys.ts'
 import { lockProject } from '../infra/db/projects.ts'
-import type { SiteRow } from '../infra/db/sites.ts'
 import { holdSweeper } from '../infra/db/sweep.ts'
 import { insertWorkflowStart } from '../infra/db/workflow-starts.ts'
 import { deployStart } from '../workflows/contract.ts'
-import type { Context } from './context.ts'
+import type { Deps } from './context.ts'
 import { checkDeployGates } from './gates.ts'
 import { missingBlobs, unknownBlob } from './store-files.ts'
 
@@ -33,7 +33,7 @@ export const inTrash = () => conflict('the site is in the trash; restore it firs
  * Accepts a deploy: gates, the row and the start of its workflow in one transaction. What it returns is durable.
  * @throws AppError as the gates say; `conflict` when the site is in the trash; `invalid` for a reference to a blob that is not the project's
  */
-export async function acceptDeploy(ctx: Context, site: SiteRow, deploy: StoredDeploy): Promise<DeployRow> {
+export async function acceptDeploy(ctx: Deps, site: DeployedSite, deploy: StoredDeploy): Promise<DeployRow> {
   const accepted = await ctx.db.transaction().execute(async (tx) => {
     const project = await lockProject(tx, site.project_id)
     await holdSweeper(tx)
@@ -43,20 +43,39 @@ export async function acceptDeploy(ctx: Context, site: SiteRow, deploy: StoredDe
     await requireObjects(ctx, deploy, added)
     const { source_kind, activate } = deploy
     const content = 'files' in deploy ? { copy: deploy.copy, recommendations: deploy.advice?.() } : { source: deploy.source }
-    const row = await insertDeploy(
-      tx,
-      { site_id: site.id, project_id: project.id, source_kind, activate, ...content },
-      ctx.clock(),
-    )
-    if (!row) throw inTrash()
+    const row = await beginDeploy(tx, site, { source_kind, activate, ...content }, ctx.clock())
     if ('files' in deploy) await addBlobsOfDeploy(tx, project.id, deploy.files)
-    const { id, ...facts } = row
-    await insertWorkflowStart(tx, deployStart({ ...facts, deploy_id: id, site_name: site.name }))
     return row
   })
   ctx.relay.wake()
   ctx.log.info({ deploy_id: accepted.id, site_id: site.id, source_kind: accepted.source_kind }, 'deploy accepted')
   return accepted
+}
+
+export interface DeployedSite {
+  readonly id: string
+  readonly project_id: string
+  readonly name: string
+}
+
+/**
+ * Writes the row of a deploy and the start of its workflow. The caller holds the project's lock, has passed the gates, and wakes the relay
+ * after the commit.
+ * @param git_ref of a git deploy: its branch or preview
+ * @throws AppError `conflict` when the site is in the trash
+ */
+export async function beginDeploy(
+  tx: Tx,
+  site: DeployedSite,
+  deploy: Omit<NewDeploy, 'site_id' | 'project_id'>,
+  now: Date,
+  git_ref?: string,
+): Promise<DeployRow> {
+  const row = await insertDeploy(tx, { ...deploy, site_id: site.id, project_id: site.project_id }, now)
+  if (!row) throw inTrash()
+  const { id, ...facts } = row
+  await insertWorkflowStart(tx, deployStart({ ...facts, deploy_id: id, site_name: site.name, git_ref }))
+  return row
 }
 
 /** A purge or the sweeper may have taken a referenced blob since it was looked up; from now on the rows are kept. */
@@ -69,7 +88,7 @@ function requireReferences({ source_kind, references }: StoredFiles, added: read
 }
 
 /** What was stored for the deploy is safe from the sweeper for a day; a request that took longer has to begin anew. */
-async function requireObjects({ cas }: Context, deploy: StoredDeploy, added: readonly Blob[]): Promise<void> {
+async function requireObjects({ cas }: Deps, deploy: StoredDeploy, added: readonly Blob[]): Promise<void> {
   const hashes = added.map((blob) => blob.sha256)
   if ('copy' in deploy) hashes.push(deploy.copy.manifest_sha256)
   if ((await findMissing(cas, hashes)).length > 0) throw unavailable('parts of the upload were removed meanwhile; send it again')

@@ -13,6 +13,7 @@ import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard } from './operator/authenticate.ts'
 import { operatorOperations } from './operator/index.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
+import { gitHooks, loggedPath } from './visitor/git-hooks.ts'
 
 /** The operator as a caller: every scope, no project. */
 const operator: Caller = {
@@ -39,6 +40,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     await guard.admit(koa.get('authorization') || undefined, clientAddress(koa))
     return { ...deps, caller: operator }
   })
+  const hooks = gitHooks(deps)
   const document = JSON.stringify(openApiDocument(operations, tags, deps.config.urls.base))
   const llms = llmsText(operations, tags, deps.config.urls.base)
   const docs = docsPage(operations, tags, deps.config.urls.base)
@@ -48,7 +50,8 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     await next()
     const elapsedMs = performance.now() - startedAt
     metrics.observeRequest(koa, elapsedMs / 1000)
-    deps.log.debug({ method: koa.method, path: koa.path, status: koa.status, ms: Math.round(elapsedMs) }, 'request answered')
+    const path = loggedPath(koa.path)
+    deps.log.debug({ method: koa.method, path, status: koa.status, ms: Math.round(elapsedMs) }, 'request answered')
   }
 
   async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
@@ -63,7 +66,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
       await next()
     } catch (error) {
       const visible = visibleError(error)
-      if (!visible) deps.log.error({ err: error, method: koa.method, path: koa.path }, 'request failed')
+      if (!visible) deps.log.error({ err: error, method: koa.method, path: loggedPath(koa.path) }, 'request failed')
       koa.status = visible ? statusOf[visible.kind] : 500
       koa.body = errorBody(visible)
       setErrorHeaders(koa, visible)
@@ -105,9 +108,10 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   app.use(serveMetrics)
   app.use(serveDocuments)
   app.use(createToolEndpoint(operations, deps))
+  app.use(hooks.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [project, operatorRouter]))
+  app.use((koa) => refuseUnrouted(koa, [hooks, project, operatorRouter]))
   return app
 }
 

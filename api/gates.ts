@@ -5,10 +5,12 @@ import type { Db } from '../infra/db/database.ts'
 import { countDomains } from '../infra/db/domains.ts'
 import { countSites } from '../infra/db/sites.ts'
 import { buildMinutes, countDeploysSince } from '../infra/db/usage.ts'
-import type { Context } from './context.ts'
+import type { Deps } from './context.ts'
 import { suspended } from './invoke.ts'
 
 const hourMs = 3_600_000
+
+type Gatekeeper = Pick<Deps, 'config' | 'clock'>
 
 interface GatedProject {
   readonly id: string
@@ -26,7 +28,7 @@ export interface DeployFacts {
  * The gates of every deploy route, in the specification's order: storage (409), rate and build minutes (429), suspension (402),
  * previews (402). Exact when the project is locked, else an early refusal.
  */
-export async function checkDeployGates(db: Db, ctx: Context, project: GatedProject, facts: DeployFacts): Promise<void> {
+export async function checkDeployGates(db: Db, ctx: Gatekeeper, project: GatedProject, facts: DeployFacts): Promise<void> {
   const quota = ctx.config.plans[project.plan]
   const now = ctx.clock()
   await checkStorage(db, ctx, project, facts.addedBytes)
@@ -59,7 +61,7 @@ export function checkPreviews(plan: PlanName, activate: boolean): void {
 /** @throws AppError `conflict` */
 export async function checkStorage(
   db: Db,
-  ctx: Context,
+  ctx: Gatekeeper,
   project: Pick<GatedProject, 'id' | 'plan'>,
   addedBytes: number,
 ): Promise<void> {
@@ -69,7 +71,7 @@ export async function checkStorage(
 }
 
 /** @throws AppError `payment_required` when a higher plan allows more sites, else `conflict` */
-export async function checkSiteQuota(db: Db, ctx: Context, project: GatedProject): Promise<void> {
+export async function checkSiteQuota(db: Db, ctx: Gatekeeper, project: GatedProject): Promise<void> {
   const limit = ctx.config.plans[project.plan].sites
   if (limit === null || (await countSites(db, project.id)) < limit) return
   const message = `the ${planTitle(project.plan)} plan allows ${limit} sites: delete one`
@@ -79,7 +81,7 @@ export async function checkSiteQuota(db: Db, ctx: Context, project: GatedProject
 }
 
 /** @throws AppError `conflict` */
-export async function checkDomainQuota(db: Db, ctx: Context, project: GatedProject): Promise<void> {
+export async function checkDomainQuota(db: Db, ctx: Gatekeeper, project: GatedProject): Promise<void> {
   const limit = ctx.config.plans[project.plan].domains
   if (limit === null || (await countDomains(db, project.id)) < limit) return
   const allowed = limit === 1 ? '1 domain' : `${limit} domains`

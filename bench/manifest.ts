@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { Agent, type IncomingMessage, request } from 'node:http'
-import { text } from 'node:stream/consumers'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Stack } from '../infra/local/stack.ts'
+import { agent, type Call, caller, json, print, type Sent, waitActive, waitServed } from './client.ts'
 import { withStack } from './stack.ts'
 
 // How long manifest deploys take until the edge serves them, through the real processes and Caddy.
@@ -16,15 +13,9 @@ const projectCount = 20
 const deploysEach = 10
 const atOnce = 8
 
-const agent = new Agent({ keepAlive: true })
 const hashOf = (content: string) => createHash('sha256').update(content).digest('hex')
 const page = (title: string) => `<!doctype html><title>${title}</title>`
 
-interface Sent {
-  readonly type: string
-  readonly body: string
-}
-const json = (value: unknown): Sent => ({ type: 'application/json', body: JSON.stringify(value) })
 const bytes = (body: string): Sent => ({ type: 'application/octet-stream', body })
 
 await withStack(async (stack) => {
@@ -98,8 +89,6 @@ async function deployFromMany(stack: Stack): Promise<void> {
   })
 }
 
-type Call = ReturnType<typeof caller>
-
 async function sendManifest(
   call: Call,
   siteId: string,
@@ -118,49 +107,4 @@ async function sendManifest(
   const deploy = await call(`POST /api/v1/sites/${siteId}/deploys/manifest`, json({ files }))
   note('manifest')
   return deploy
-}
-
-async function waitServed(stack: Stack, host: string, expected: string): Promise<void> {
-  const options = { host: '127.0.0.1', port: stack.config.http.port, path: '/', headers: { host }, agent }
-  for (;;) {
-    const [response] = (await once(request(options).end(), 'response')) as [IncomingMessage]
-    if ((await text(response)) === expected) return
-    await pause(2)
-  }
-}
-
-async function waitActive(call: Call, deployId: string): Promise<void> {
-  for (;;) {
-    const { status, error } = await call(`GET /api/v1/deploys/${deployId}`)
-    if (status === 'active' || status === 'superseded') return
-    if (status === 'failed') throw new Error(error)
-    await pause(10)
-  }
-}
-
-/** Calls through Caddy over kept connections; throws unless the answer is 200. */
-function caller(stack: Stack, key: string) {
-  // biome-ignore lint/suspicious/noExplicitAny: what an answer holds is the caller's knowledge
-  return async (endpoint: string, sent?: Sent): Promise<any> => {
-    const [method, path] = endpoint.split(' ')
-    const headers = {
-      host: new URL(stack.config.urls.base).host,
-      authorization: `Bearer ${key}`,
-      ...(sent && { 'content-type': sent.type, 'content-length': Buffer.byteLength(sent.body) }),
-    }
-    const outgoing = request({ host: '127.0.0.1', port: stack.config.http.port, method, path, headers, agent }).end(sent?.body)
-    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
-    const answer = await text(response)
-    if (response.statusCode !== 200) throw new Error(`${endpoint}: ${response.statusCode} ${answer}`)
-    return JSON.parse(answer)
-  }
-}
-
-function print(title: string, samples: Readonly<Record<string, readonly number[]>>): void {
-  process.stdout.write(`${title}\n`)
-  for (const [step, times] of Object.entries(samples)) {
-    const sorted = [...times].sort((a, b) => a - b)
-    const at = (share: number) => `${(sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(0).padStart(6)} ms`
-    process.stdout.write(`  ${step.padEnd(16)} p50 ${at(0.5)}   p95 ${at(0.95)}   max ${at(1)}   of ${sorted.length}\n`)
-  }
 }

@@ -492,6 +492,178 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/git": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the connected repository
+         * @description The repository that a site is deployed from, its webhook and what came of the latest push; never a secret.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_git"];
+        /**
+         * Connect a repository
+         * @description Connects a git repository, or replaces the settings of the connection; its webhook and deploy hook stay. Nothing is deployed yet: make a webhook next, or deploy now.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["connect_git"];
+        post?: never;
+        /**
+         * Disconnect the repository
+         * @description Forgets the repository with its token, webhook and deploy hook, and ends its previews; what is live stays.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["disconnect_git"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/git/deploy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deploy from the repository
+         * @description Deploys what the connected branch is at now. While such a deploy waits, the answer is that one. Poll get_deploy_status until the status is active or failed.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["deploy_git"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/git/webhook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a webhook secret
+         * @description Answers the address and a new secret of the webhook to set up at the forge. The secret is shown this once, and the former one proves nothing any more.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["rotate_git_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/git/deploy-hook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a deploy hook
+         * @description Answers a secret address: a POST there deploys the connected branch, without a key. It is shown this once, and the former one ends.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["rotate_deploy_hook"];
+        /**
+         * Remove the deploy hook
+         * @description Ends the deploy hook of a site; its address is unknown from then on.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["remove_deploy_hook"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/git/previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List previews of branches
+         * @description The open previews of branches and pull requests, each with its one link; the one that was pushed to last first.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_git_previews"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/git/previews/{preview_id}/approval": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve a fork's pull request
+         * @description Lets the pull request of a fork be built, now and with each further push. Repeating it builds only what is new.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["approve_git_preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/git/previews/{preview_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete the preview of a branch
+         * @description Ends the link of a branch or pull request. A later push opens the preview anew, with another link.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["delete_git_preview"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -607,7 +779,7 @@ export interface components {
                 message: string;
                 author: string;
             } | null;
-            /** @description The preview link while there is one. */
+            /** @description The link that shows it unpublished, while there is one: its own, or that of its branch. */
             preview_url: string | null;
             /** Format: date-time */
             created_at: string;
@@ -683,7 +855,7 @@ export interface components {
                 message: string;
                 author: string;
             } | null;
-            /** @description The preview link while there is one. */
+            /** @description The link that shows it unpublished, while there is one: its own, or that of its branch. */
             preview_url: string | null;
             /** Format: date-time */
             created_at: string;
@@ -790,6 +962,103 @@ export interface components {
             diagnostics: components["schemas"]["Diagnosis"][];
             /** @description When the platform looks by itself; null when it has given up: verify the domain then. */
             next_check_at: string | null;
+        };
+        GitConnection: {
+            /** @constant */
+            connected: false;
+        } | {
+            /** @constant */
+            connected: true;
+            repo_url: string;
+            /** @description The one that goes live. */
+            branch: string;
+            has_token: boolean;
+            install_command: string | null;
+            build_command: string | null;
+            output_dir: string | null;
+            root_dir: string | null;
+            branch_previews: boolean;
+            pull_request_previews: boolean;
+            watch_paths: string[];
+            /** @description Who sends the webhooks; null before the first. */
+            forge: ("github" | "gitlab" | "gitea" | "bitbucket" | "bitbucket_dc" | "generic") | null;
+            webhook: {
+                /** Format: uri */
+                url: string;
+                /**
+                 * Format: date-time
+                 * @description When its secret was made.
+                 */
+                created_at: string;
+                last_delivery: {
+                    /** Format: date-time */
+                    at: string;
+                    /** @enum {string} */
+                    forge: "github" | "gitlab" | "gitea" | "bitbucket" | "bitbucket_dc" | "generic";
+                    /** @description As the forge names it. */
+                    event: string;
+                    /** @description What came of it, such as `deploy <id>`, `skipped: branch` or `refused: …`. */
+                    result: string;
+                } | null;
+            } | null;
+            deploy_hook: {
+                /** Format: date-time */
+                created_at: string;
+                last_used_at: string | null;
+            } | null;
+            /** @description Of the newest deploy of the branch, once it is known. */
+            last_commit: string | null;
+            last_deploy_id: string | null;
+            /** @description How the latest status or comment for the forge ended. */
+            last_report: {
+                /** Format: date-time */
+                at: string;
+                error: string | null;
+            } | null;
+        };
+        WebhookSecret: {
+            /** Format: uri */
+            url: string;
+            /** @description For the field "secret" or "signing token" of the forge; scripts send it in the header X-Svc-Token. */
+            secret: string;
+        };
+        DeployHook: {
+            /** Format: uri */
+            url: string;
+            /** Format: date-time */
+            created_at: string;
+        };
+        GitPreview: {
+            /** Format: uuid */
+            id: string;
+            /** @description Names it within the site: the branch, or pull:<number> for a pull request of a fork. */
+            ref: string;
+            /** @description The branch that is shown; of a fork, the one there. */
+            branch: string;
+            pull_request: number | null;
+            from_fork: boolean;
+            /** @description Whether pushes to it are built; pull requests of forks wait for approve_git_preview. */
+            approved: boolean;
+            /** @description Opens without a key, and shows the newest deploy that is ready. */
+            url: string | null;
+            /** @description The deploy that the link shows. */
+            deploy_id: string | null;
+            /** @description The deploy that `state` speaks of; its log tells why it failed. */
+            newest_deploy_id: string | null;
+            /** @description The latest that the forge has told of; some forges abbreviate it. */
+            head_commit: string | null;
+            /**
+             * @description empty: it shows nothing, and the next push makes another link.
+             * @enum {string}
+             */
+            state: "waiting_for_approval" | "building" | "ready" | "failed" | "empty" | "closed";
+            /**
+             * Format: date-time
+             * @description The latest push, or the approval.
+             */
+            updated_at: string;
+            /** @description When the link ends without another push; null while it waits for its approval. */
+            expires_at: string | null;
         };
     };
     responses: {
@@ -1964,6 +2233,369 @@ export interface operations {
             path: {
                 /** @description Id of the domain. */
                 domain_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_git: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GitConnection"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    connect_git: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "repo_url": "https://github.com/ada/notes.git",
+                 *       "branch": "main",
+                 *       "build_command": "npm run build",
+                 *       "output_dir": "dist"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description The https address that `git clone` takes, without a user or a token. */
+                    repo_url: string;
+                    /**
+                     * @description The branch that goes live.
+                     * @default main
+                     */
+                    branch?: string;
+                    /** @description For a private repository, and for reports to its forge; kept when absent, erased by null. */
+                    token?: string | null;
+                    /**
+                     * @description In place of the usual install; null or empty is as with an archive.
+                     * @default null
+                     */
+                    install_command?: string | null;
+                    /**
+                     * @description In place of the build script; null or empty is as with an archive.
+                     * @default null
+                     */
+                    build_command?: string | null;
+                    /**
+                     * @description The folder that is published; null or empty is the first of the usual ones.
+                     * @default null
+                     */
+                    output_dir?: string | null;
+                    /**
+                     * @description The folder that is built, such as apps/web; null or empty is that of the site.
+                     * @default null
+                     */
+                    root_dir?: string | null;
+                    /**
+                     * @description Whether other branches get a preview.
+                     * @default false
+                     */
+                    branch_previews?: boolean;
+                    /**
+                     * @description Whether pull requests get a preview.
+                     * @default true
+                     */
+                    pull_request_previews?: boolean;
+                    /**
+                     * @description Patterns such as `docs/**` and `!docs/drafts/**`: pushes that change no such file are skipped; none: every push counts.
+                     * @default []
+                     */
+                    watch_paths?: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GitConnection"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    disconnect_git: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deploy_git: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deploy"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotate_git_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotate_deploy_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeployHook"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    remove_deploy_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_git_previews: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GitPreview"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    approve_git_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the preview. */
+                preview_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GitPreview"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_git_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the preview. */
+                preview_id: string;
             };
             cookie?: never;
         };

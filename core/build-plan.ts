@@ -33,32 +33,76 @@ export interface LockFile {
   readonly head: string
 }
 
+/** How the owner of a repository wants it built; null is as an archive is. */
+export interface BuildSettings {
+  /** In place of the usual install; for the shell. */
+  readonly install_command: string | null
+  /** In place of the build script; for the shell. */
+  readonly build_command: string | null
+  /** The folder that is published. */
+  readonly output_dir: string | null
+  /** Whether the root folder is that of the connection or of the site. */
+  readonly root_dir_of: 'connection' | 'site'
+}
+
 export type BuildPlan =
-  | { readonly kind: 'build'; readonly packageManager: PackageManager; readonly install: Command; readonly build: Command }
+  | {
+      readonly kind: 'build'
+      readonly packageManager: PackageManager
+      /** Undefined when nothing is to be installed. */
+      readonly install: Command | undefined
+      /** Whether the lock file decides what is installed, and how. */
+      readonly isUsualInstall: boolean
+      readonly build: Command
+    }
   /** The source cannot be built; `error` says what to change. */
   | { readonly kind: 'refused'; readonly error: string }
 
 const refused = (error: string) => ({ kind: 'refused', error }) as const
 
 /**
- * What to run for a source with this `package.json`.
+ * What to run for a source.
+ * @param packageJson undefined when it has none, but a command to build it
  * @param lock the lock file that holds for it
  */
-export function planBuild(packageJson: string, lock: LockFile | undefined): BuildPlan {
-  const parsed = parsePackage(packageJson)
-  if (parsed.kind === 'refused') return parsed
-  const { scripts } = parsed.content
-  const script = isRecord(scripts) ? scripts.build : undefined
-  if (typeof script !== 'string' || script.trim() === '') {
-    return refused(
-      'package.json has no "build" script: add one to "scripts" (for example "build": "vite build"), or leave package.json out of the archive to publish the files as they are',
-    )
-  }
-  const packageManager = packageManagerOf(lock)
+export function planBuild(packageJson: string | undefined, lock: LockFile | undefined, settings?: BuildSettings): BuildPlan {
+  const { install_command = null, build_command = null } = settings ?? {}
+  const isUsualInstall = packageJson !== undefined && install_command === null
+  const parsed = parsePackage(packageJson ?? '{}')
+  if (parsed.kind === 'refused' && (isUsualInstall || build_command === null)) return parsed
+  if (build_command === null && !(parsed.kind === 'package' && hasBuildScript(parsed.content))) return noBuildScript(settings)
+  const found = packageJson === undefined ? 'npm' : packageManagerOf(lock)
+  // a lock file that the usual install could not read says nothing of another one
+  const packageManager = typeof found !== 'string' && !isUsualInstall ? 'npm' : found
   if (typeof packageManager !== 'string') return packageManager
   const [program = ''] = packageManager.split('-')
-  return { kind: 'build', packageManager, install: installCommand(packageManager, lock), build: [program, 'run', 'build'] }
+  const usual = isUsualInstall ? installCommand(packageManager, lock) : undefined
+  return {
+    kind: 'build',
+    packageManager,
+    install: install_command === null ? usual : shellCommand(install_command),
+    isUsualInstall,
+    build: build_command === null ? [program, 'run', 'build'] : shellCommand(build_command),
+  }
 }
+
+function hasBuildScript({ scripts }: Record<string, unknown>): boolean {
+  const script = isRecord(scripts) ? scripts.build : undefined
+  return typeof script === 'string' && script.trim() !== ''
+}
+
+function noBuildScript(settings: BuildSettings | undefined) {
+  const instead = settings
+    ? 'or name what builds the site in build_command of the git connection'
+    : 'or leave package.json out of the archive to publish the files as they are'
+  return refused(`package.json has no "build" script: add one to "scripts" (for example "build": "vite build"), ${instead}`)
+}
+
+/** With the programs of installed packages, as a script of package.json has them. */
+const shellCommand = (text: string): Command => ['sh', '-c', 'PATH="$PWD/node_modules/.bin:$PATH"; eval "$0"', text]
+
+/** As people write it. */
+export const commandText = (command: Command) => (command[0] === 'sh' ? (command.at(-1) ?? '') : command.join(' '))
 
 function installCommand(manager: PackageManager, lock: LockFile | undefined): Command {
   if (manager === 'npm') return ['npm', lock ? 'ci' : 'install']
@@ -122,12 +166,20 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** @param written folders that the build made, as a hint */
-export const noOutputFolder = (written: readonly string[]) =>
-  `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${writtenInstead(written)}`
+export const noOutputFolder = (written: readonly string[], settings?: BuildSettings) =>
+  `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${settings ? ', or name its folder in output_dir of the git connection' : ''}${writtenInstead(written)}`
 
 /** @param written folders that the build made, as a hint */
-export const noOutputIndex = (folder: OutputFolder, written: readonly string[]) =>
+export const noOutputIndex = (folder: string, written: readonly string[]) =>
   `${folder} has no index.html; did the build write elsewhere?${writtenInstead(written.filter((name) => name !== folder))}`
+
+/** For the folder that the git connection names. `written` is undefined when nothing was built. */
+export const noOutputDir = (folder: string, written: readonly string[] | undefined) =>
+  `${written ? 'the build wrote' : 'the repository has'} no folder ${quoted(folder)}, which the git connection names as output_dir; change output_dir of the git connection${writtenInstead(written ?? [])}`
+
+/** As {@link noOutputDir}. */
+export const noIndexInOutputDir = (folder: string, written: readonly string[] | undefined) =>
+  `${quoted(folder)}, the output_dir of the git connection, has no index.html; change output_dir of the git connection${writtenInstead((written ?? []).filter((name) => name !== folder))}`
 
 const shownFolders = 10
 
@@ -137,14 +189,24 @@ function writtenInstead(folders: readonly string[]): string {
   return ` (it wrote ${shown.join(', ')}${folders.length > shownFolders ? ', …' : ''})`
 }
 
-export const noRootDir = (rootDir: string) =>
-  `the source has no folder ${JSON.stringify(rootDir)}, which the site's settings name as root_dir; change root_dir of the site, or send a source with this folder`
+const quoted = (folder: string) => JSON.stringify(folder)
 
-export const noStaticIndexIn = (rootDir: string) =>
-  `${rootDir}, the root_dir of the site, has neither package.json nor index.html; change root_dir, or send a source with one of them there`
+/** Where root_dir is to be changed. */
+const ownerOf = (settings: BuildSettings | undefined) =>
+  settings?.root_dir_of === 'connection' ? 'the git connection' : 'the site'
 
-export const noStaticIndex =
-  'the archive has no index.html at its root; pack the folder that holds index.html, or add a package.json with a "build" script to have it built'
+export const noRootDir = (rootDir: string, settings?: BuildSettings) =>
+  settings
+    ? `the repository has no folder ${quoted(rootDir)}, the root_dir of ${ownerOf(settings)}; change root_dir of ${ownerOf(settings)}, or push a commit with this folder`
+    : `the source has no folder ${quoted(rootDir)}, which the site's settings name as root_dir; change root_dir of the site, or send a source with this folder`
+
+export const noStaticIndexIn = (rootDir: string, settings?: BuildSettings) =>
+  `${rootDir}, the root_dir of ${ownerOf(settings)}, has neither package.json nor index.html; change root_dir, or ${settings ? 'push' : 'send a source with'} one of them there`
+
+export const noStaticIndex = (settings?: BuildSettings) =>
+  settings
+    ? 'the repository has no index.html at its root; name the folder that holds it in output_dir of the git connection, or what builds it in build_command, or add a package.json with a "build" script'
+    : 'the archive has no index.html at its root; pack the folder that holds index.html, or add a package.json with a "build" script to have it built'
 
 /**
  * The folder that wraps a whole source, with a slash at its end, or nothing: archives are often made one level too high.
@@ -163,14 +225,17 @@ export function wrappingFolder(paths: Iterable<string>): string {
 }
 
 /**
- * Where the project lies in a source, for the folder that the site's settings name. Undefined when the source has no such folder.
+ * Where the project lies in a source, for the folder that the settings name. Undefined when the source has no such folder. What wraps the
+ * whole source is left out, unless a git connection says how it is built: its commands and folders begin at the root of the repository.
  * @returns `wrapping` as {@link wrappingFolder}, and the folder with a slash at its end
  */
 export function locateProject(
   paths: ReadonlySet<string>,
   rootDir: string | null,
+  settings?: BuildSettings,
 ): { wrapping: string; folder: string } | undefined {
-  const wrapping = wrappingFolder(paths)
+  const isExact = (settings?.install_command ?? settings?.build_command ?? settings?.output_dir ?? null) !== null
+  const wrapping = isExact ? '' : wrappingFolder(paths)
   if (rootDir === null) return { wrapping, folder: '' }
   const folder = `${rootDir}/`
   // what wraps the source may be the very folder that is meant

@@ -7,10 +7,16 @@ export const maxDeployFilesBodyBytes = 50 * MB
 export const maxBlobBytes = 50 * MB
 export const maxManifestEntries = 2000
 export const maxJsonBodyBytes = 1 * MB
+/** What a forge sends to a webhook. */
+export const maxHookBodyBytes = 5 * MB
 /** What no deploy contains is kept this long: longer than a build waits and an edge is behind. */
 export const sweepGraceMs = 24 * 3_600_000
 /** The log of a build is kept this long. */
 export const buildLogPeriodMs = 90 * 24 * 3_600_000
+/** A preview link lives this long, and keeps the files of its deploy: after it was issued, or after the latest push to its branch. */
+export const previewLinkPeriodMs = 30 * 24 * 3_600_000
+/** A forge that delivers a webhook again is recognised for so long (addendum E24). */
+export const deliveryPeriodMs = 7 * 24 * 3_600_000
 /** A manifest of the most entries with long paths takes more. */
 export const maxManifestBodyBytes = 4 * MB
 /** A 50 MB archive in base64 is 67 MB, plus the envelope. */

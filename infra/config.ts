@@ -293,6 +293,9 @@ export function parseSecretKey(text: string, file: string): Uint8Array {
   return parsed.data
 }
 
+/** The address that a preview link opens at. */
+export const previewUrl = ({ urls }: Pick<Config, 'urls'>, token: string) => `${urls.preview}/${token}/`
+
 function withHost(base: URL, hostname: string): URL {
   const copy = new URL(base)
   copy.hostname = hostname

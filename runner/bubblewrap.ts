@@ -11,8 +11,6 @@ export interface SandboxView {
   readonly source: string
   /** Becomes the home folder, writable. */
   readonly home: string
-  /** The egress relay's socket. */
-  readonly socket: string
   readonly env: Readonly<Record<string, string>>
 }
 
@@ -22,7 +20,6 @@ export const inside = {
   home: '/home/build',
   toolchain: '/opt/node',
   packageManager: '/opt/package-manager',
-  socket: '/run/egress.sock',
   support: '/opt/plinth',
   caBundle: '/etc/ssl/plinth-ca.pem',
 } as const
@@ -57,7 +54,6 @@ export async function sandboxArguments(view: SandboxView): Promise<string[]> {
     ...(view.packageManagerDir ? bind('--ro-bind', view.packageManagerDir, inside.packageManager) : []),
     ...bind('--bind', view.source, inside.source),
     ...bind('--bind', view.home, inside.home),
-    ...bind('--bind', view.socket, inside.socket),
     // both are file systems in memory, without a size of their own
     ...words('--remount-ro /dev --remount-ro /'),
     ...words(`--chdir ${inside.source}`),

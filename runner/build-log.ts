@@ -22,6 +22,8 @@ export interface BuildLogOptions {
   readonly deployId: string
   /** Values to mask besides what looks like a secret. */
   readonly secrets?: readonly string[]
+  /** Bytes that were there before the first attempt. */
+  readonly begunAt?: number | undefined
 }
 
 /** The output of one build on its way into its log: without terminal sequences and secrets, within bounds, never in the way of the build. */
@@ -37,7 +39,7 @@ export interface BuildLog extends AsyncDisposable {
 }
 
 /** Continues the log that an earlier attempt of the same build has left. */
-export async function openBuildLog({ logs, log, deployId, secrets = [] }: BuildLogOptions): Promise<BuildLog> {
+export async function openBuildLog({ logs, log, deployId, secrets = [], begunAt = 0 }: BuildLogOptions): Promise<BuildLog> {
   const lines = createLogLines(createLineMasker(secrets), write)
   const writer = createWriter(logs, log, deployId)
   const decoder = new StringDecoder('utf8')
@@ -46,7 +48,7 @@ export async function openBuildLog({ logs, log, deployId, secrets = [] }: BuildL
   let size = before.size
   let recent = ''
   let unfinished: NodeJS.Timeout | undefined
-  if (size > 0) line(`${before.endsLine ? '' : '\n'}… the build was interrupted and starts again …`)
+  if (size > begunAt) line(`${before.endsLine ? '' : '\n'}… the build was interrupted and starts again …`)
 
   function write(text: string): void {
     size += Buffer.byteLength(text)

@@ -1,5 +1,6 @@
 import { join, relative } from 'node:path'
-import { type Command, locateProject, noRootDir, noStaticIndex, noStaticIndexIn } from '../core/build-plan.ts'
+import { counted, sizeText } from '../core/amounts.ts'
+import { type Command, commandText, locateProject, noRootDir } from '../core/build-plan.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries } from '../core/limits.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
@@ -16,7 +17,7 @@ import type { Step } from './confine.ts'
 import { explainFailure } from './failure.ts'
 import { nameInstall } from './install-inputs.ts'
 import { type Install, takeInstall } from './kept-installs.ts'
-import { findOutput } from './output-folder.ts'
+import { type FoundOutput, findOutput, findStaticOutput } from './output-folder.ts'
 import type { PackageCache, PackageCaches } from './package-cache.ts'
 import type { BuildTools, Sandbox } from './sandbox.ts'
 import type { Slot, Slots } from './slots.ts'
@@ -77,7 +78,8 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
   await using slot = await deps.slots.acquire()
   run.signal.throwIfAborted()
   await using workspace = await openWorkspace(deps.config.build.dir, slot)
-  await using buildLog = await openBuildLog({ logs: deps.buildLogs, log: deps.log, deployId: input.deploy_id })
+  const { buildLogs: logs, log } = deps
+  await using buildLog = await openBuildLog({ logs, log, deployId: input.deploy_id, begunAt: input.log_bytes })
   run.onLog?.(buildLog)
   return await buildIn(workspace, slot, deps, input, run, buildLog)
 }
@@ -120,21 +122,22 @@ async function buildIn(
     const overMaxBytes = overQuota('the archive unpacks to more than', input, maxBytes)
     const content = await unpack(archive, workspace.source, { uid: slot.uid, maxBytes, overMaxBytes, signal })
     buildLog.line(`unpacked ${counted(content.paths.size, 'file')}`)
-    const project = locateProject(content.paths, input.root_dir)
-    if (!project) throw new SourceFault(noRootDir(input.root_dir ?? ''))
+    const { settings } = input
+    const project = locateProject(content.paths, input.root_dir, settings)
+    if (!project) throw new SourceFault(noRootDir(input.root_dir ?? '', settings))
     const { wrapping, folder } = project
     for (const path of content.skipped_paths) skipped.add(path.startsWith(wrapping) ? path.slice(wrapping.length) : path)
     const root = join(workspace.source, wrapping)
     const paths = new Set(
       [...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)),
     )
-    if (!paths.has(`${folder}package.json`)) {
-      const noIndex = input.root_dir === null ? noStaticIndex : noStaticIndexIn(input.root_dir)
-      if (!paths.has(`${folder}index.html`)) throw new SourceFault(noIndex)
-      return { folder: join(root, folder), noIndex }
+    if (!paths.has(`${folder}package.json`) && !settings?.build_command) {
+      if (settings?.install_command)
+        buildLog.line('install_command is not run, as there is neither package.json nor build_command')
+      return published(findStaticOutput(root, folder, paths, input))
     }
     build_mode = 'build'
-    const plan = await planSource(root, paths, folder)
+    const plan = await planSource(root, paths, folder, settings)
     if (plan.kind === 'refused') throw new SourceFault(plan.error)
     if (!sandbox.status.builds) {
       log.error({ deploy_id: input.deploy_id, problems: sandbox.status.problems }, 'build refused without isolation')
@@ -147,9 +150,9 @@ async function buildIn(
     const cache = install?.restored ? undefined : await takeCache(plan)
     const tools = await toolsOf(plan, cache?.isWarm)
     const before: Step[] = [['node', '-v']]
-    if (install?.restored) {
+    if (install?.restored && plan.install) {
       before.push(commandLine(plan.installFolder, plan.install), restoredText(plan.lockName ?? '', install.restored.packages))
-    } else {
+    } else if (plan.install) {
       await execute({ root, tools, folder: plan.installFolder, command: plan.install, before: before.splice(0) })
       await install?.remember()
     }
@@ -159,9 +162,7 @@ async function buildIn(
     } finally {
       if (!signal.aborted) await cache?.keep().catch((error) => log.warn({ err: error }, 'packages not kept'))
     }
-    const output = await findOutput(root, folder, paths)
-    if ('error' in output) throw new SourceFault(output.error)
-    return output
+    return published(await findOutput(root, folder, paths, settings))
   }
 
   async function toolsOf({ node, packageManager }: BuildPlan, hasPackages: boolean | undefined): Promise<BuildTools> {
@@ -185,7 +186,9 @@ async function buildIn(
 
   /** Undefined where only an install can tell what it leaves, or where nothing is handed on. */
   async function takeInstallOf(plan: BuildPlan, root: string, paths: ReadonlySet<string>, folder: string) {
-    const name = sandbox.status.level.startsWith('A') ? await nameInstall(root, paths, folder, plan) : undefined
+    const { install } = plan
+    const name =
+      install && sandbox.status.level.startsWith('A') ? await nameInstall(root, paths, folder, { ...plan, install }) : undefined
     if (name === undefined) return undefined
     const request = { project_id: input.project_id, name, root, folder: plan.installFolder }
     return await takeInstall(caches.folders, request, workspace, slot)
@@ -248,18 +251,16 @@ async function buildIn(
   }
 }
 
+function published(output: FoundOutput): Artifact {
+  if ('error' in output) throw new SourceFault(output.error)
+  return output
+}
+
 /** As the sandbox says what it runs. */
-const commandLine = (folder: string, command: Command) => `$ ${folder && `cd ${folder.slice(0, -1)} && `}${command.join(' ')}`
+const commandLine = (folder: string, command: Command) => `$ ${folder && `cd ${folder.slice(0, -1)} && `}${commandText(command)}`
 
 const restoredText = (lockName: string, packages: number) =>
   `node_modules restored from the last install of the same ${lockName} (${counted(packages, 'package')})`
-
-const counted = (count: number, what: string) => (count === 1 ? `1 ${what}` : `${count} ${what}s`)
-
-function sizeText(bytes: number): string {
-  if (bytes < 1024) return counted(bytes, 'byte')
-  return bytes < MiB ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / MiB).toFixed(1)} MB`
-}
 
 function overQuota(what: string, { storage_bytes, plan_title }: BuildInput, maxBytes: number): string {
   const limit = `${Math.floor(maxBytes / MiB)} MB`

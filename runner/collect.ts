@@ -23,6 +23,7 @@ export interface CollectOptions {
 
 const writers = 8
 const maxDepth = 128
+const smallBytes = 256 * 1024
 
 /** Whether every part of a relative path is a real folder, not a link to one. */
 export async function isRealFolder(root: string, path: string): Promise<boolean> {
@@ -90,7 +91,7 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
       await file.close()
       throw new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
     }
-    const writing = store(file, verdict.path)
+    const writing = store(file, stats.size, verdict.path)
     running.add(writing)
     // a failure is thrown by the next race, or at the end
     writing.then(
@@ -99,14 +100,24 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
     )
   }
 
-  async function store(file: FileHandle, path: string): Promise<void> {
+  async function store(file: FileHandle, size: number, path: string): Promise<void> {
     await using opened = file
-    const { size } = await opened.stat()
     bytes += size
     if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
-    const stored = await putPublishedFile(cas, path, opened.createReadStream({ autoClose: false }))
+    const stored = await putPublishedFile(
+      cas,
+      path,
+      (await readSmall(file, size)) ?? opened.createReadStream({ autoClose: false, start: 0 }),
+    )
     files.set(path, { path, ...stored })
   }
+}
+
+/** Undefined when the file is large, or shorter than it was. What the storage has already is then known without writing it. */
+async function readSmall(file: FileHandle, size: number): Promise<Buffer | undefined> {
+  if (size > smallBytes) return undefined
+  const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(size), 0, size, 0)
+  return bytesRead === size ? buffer : undefined
 }
 
 const openFolder = (path: string) => open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)

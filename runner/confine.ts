@@ -1,4 +1,5 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { Server } from 'node:net'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -26,6 +27,8 @@ export interface ConfinedOptions {
   /** Stops everything at once. */
   readonly signal: AbortSignal
   readonly onOutput: (chunk: Buffer) => void
+  /** Gets the socket that the commands' way out listens on, before the first of them starts. */
+  readonly onEntrance: (entrance: Server) => void
   readonly onStart: (pid: number) => void
 }
 
@@ -41,16 +44,20 @@ export interface Ended {
 const gate = [
   'read -r go || exit 125',
   'exec 2>&1',
+  'unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE',
   'ulimit -c 0',
   'ulimit -f 4194304',
   'ulimit -n 65536 2>/dev/null',
   'filter=$1',
   'shift',
-  'exec "$@" 5<"$filter"',
+  'exec "$@" 6<"$filter"',
 ].join('\n')
 
 // dash names this limit -p, where bash has -u. It is counted per user namespace, so of bubblewrap's inside
 const processGate = 'ulimit -u "$1" 2>/dev/null || ulimit -p "$1"\nshift\nexec "$@"'
+
+/** Where the relay finds the channel over which it gives its listening socket away. */
+const channelFd = 5
 
 /** What is written before the end has arrived long before. */
 const outputGraceMs = 2000
@@ -62,14 +69,15 @@ export async function runConfined(
   options: ConfinedOptions,
 ): Promise<Ended> {
   options.signal.throwIfAborted()
-  const request = JSON.stringify({ socket: bwrap ? inside.socket : view.socket, commands, folder })
+  const request = JSON.stringify({ commands, folder })
   const at = bwrap
     ? { node: `${inside.toolchain}/bin/node`, relay: `${inside.support}/relay.mjs` }
     : { node: join(view.toolchainDir, 'bin', 'node'), relay: join(view.supportDir, 'scripts', 'relay.mjs') }
   const limited = options.maxProcesses === 0 ? [] : ['/bin/sh', '-c', processGate, 'sh', String(options.maxProcesses)]
-  const sandbox = bwrap ? [bwrap, '--info-fd', '4', '--seccomp', '5', ...(await sandboxArguments(view)), '--'] : []
+  const sandbox = bwrap ? [bwrap, '--info-fd', '4', '--seccomp', '6', ...(await sandboxArguments(view)), '--'] : []
   const filter = bwrap ? join(view.supportDir, 'seccomp.bpf') : '/dev/null'
-  const child = execa('/bin/sh', ['-c', gate, 'sh', filter, ...sandbox, ...limited, at.node, at.relay, request], {
+  const relay = ['/usr/bin/env', `NODE_CHANNEL_FD=${channelFd}`, at.node, at.relay, request]
+  const child = execa('/bin/sh', ['-c', gate, 'sh', filter, ...sandbox, ...limited, ...relay], {
     // bubblewrap too gets a clean environment: what it had would be readable in /proc/1/environ inside
     extendEnv: false,
     env: bwrap ? {} : view.env,
@@ -78,6 +86,9 @@ export async function runConfined(
     // a process group of its own, to be ended as a whole
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+    // the channel comes after these. It is closed before anything hostile runs: what it says is parsed
+    ipc: true,
+    serialization: 'json',
     buffer: false,
     reject: false,
   })
@@ -86,6 +97,10 @@ export async function runConfined(
     const { shortMessage } = (await child) as { shortMessage?: string }
     throw new Error(`no process can be started: ${shortMessage ?? ''}`)
   }
+  child.nodeChildProcess.once('message', (_message, entrance) => {
+    child.nodeChildProcess.disconnect()
+    if (entrance instanceof Server) options.onEntrance(entrance)
+  })
   options.onStart(pid)
   let ending: Promise<unknown> = Promise.resolve()
   const stop = () => {

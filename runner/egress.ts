@@ -1,9 +1,6 @@
 import { lookup, Resolver } from 'node:dns/promises'
-import { once } from 'node:events'
-import { chmod, chown, open, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { connect, isIP, type Socket } from 'node:net'
-import { join } from 'node:path'
+import { connect, isIP, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { isPublicAddress } from '../infra/net/public-address.ts'
 
@@ -56,14 +53,11 @@ export async function judgeEgress(authority: string, policy: EgressPolicy): Prom
 }
 
 export interface Egress extends AsyncDisposable {
-  readonly socketPath: string
+  /** Takes over a listening socket. A socket stays in the network that it was made in, so this one may lie inside a sandbox. */
+  readonly accept: (entrance: Server) => void
 }
 
 export interface EgressOptions {
-  /** Where the socket is made. */
-  readonly folder: string
-  /** The user that may connect. */
-  readonly uid: number | undefined
   readonly policy: EgressPolicy
   /** Both directions together. */
   readonly maxBytes: number
@@ -78,9 +72,9 @@ const idleTimeoutMs = 120_000
 const maxConnections = 256
 const reportedRefusals = 50
 
-/** The only way out of a sandbox: an HTTP proxy on a unix socket that knows CONNECT and nothing else. One per build. */
-export async function openEgress(options: EgressOptions): Promise<Egress> {
-  const { folder, uid, policy, maxBytes, report, requestTimeoutMs = 10_000 } = options
+/** The only way out of a sandbox: an HTTP proxy that knows CONNECT and nothing else. One per build. */
+export function openEgress(options: EgressOptions): Egress {
+  const { policy, maxBytes, report, requestTimeoutMs = 10_000 } = options
   const sockets = new Set<Duplex>()
   const refusals = new Set<string>()
   let bytes = 0
@@ -103,22 +97,12 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
   })
   server.on('clientError', (_error, socket) => socket.destroy())
 
-  const socketPath = join(folder, 'egress.sock')
-  // through the descriptor, because a socket's path may have 107 bytes at most
-  await using directory = await open(folder)
-  server.listen(`/proc/self/fd/${directory.fd}/egress.sock`)
-  await once(server, 'listening')
-  await chmod(socketPath, 0o600)
-  if (uid !== undefined) await chown(socketPath, uid, uid)
-
   return {
-    socketPath,
+    accept: (entrance) => void server.listen(entrance),
     async [Symbol.asyncDispose]() {
       const closed = new Promise((done) => server.close(done))
       for (const socket of sockets) socket.destroy()
       await closed
-      // the path that it was made by is gone
-      await rm(socketPath, { force: true })
     },
   }
 

@@ -1,4 +1,4 @@
-import type { Command } from '../core/build-plan.ts'
+import { type Command, commandText } from '../core/build-plan.ts'
 import type { StopCause } from './sandbox.ts'
 
 export interface Failure {
@@ -23,7 +23,7 @@ export function explainFailure(failure: Failure): string {
 }
 
 function reasonOf({ command, code, stopped, log, memoryBytes, timeoutMs }: Failure): string {
-  const name = command.join(' ')
+  const name = commandText(command)
   const memory = `${Math.floor(memoryBytes / 1024 / 1024)} MB`
   switch (stopped) {
     case 'time':

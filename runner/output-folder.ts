@@ -1,6 +1,16 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { noOutputFolder, noOutputIndex, outputFolders } from '../core/build-plan.ts'
+import {
+  type BuildSettings,
+  noIndexInOutputDir,
+  noOutputDir,
+  noOutputFolder,
+  noOutputIndex,
+  noStaticIndex,
+  noStaticIndexIn,
+  outputFolders,
+} from '../core/build-plan.ts'
+import type { BuildInput } from '../workflows/contract.ts'
 import { isRealFolder } from './collect.ts'
 
 /** The folder to publish, and what is said when it holds no index.html; or why there is none. */
@@ -11,13 +21,41 @@ export type FoundOutput = { readonly folder: string; readonly noIndex: string } 
  * @param folder of the package that was built, with a slash at its end; the root is empty
  * @param paths of the source's files
  */
-export async function findOutput(root: string, folder: string, paths: ReadonlySet<string>): Promise<FoundOutput> {
+export async function findOutput(
+  root: string,
+  folder: string,
+  paths: ReadonlySet<string>,
+  settings?: BuildSettings,
+): Promise<FoundOutput> {
   const written = await writtenFolders(root, folder, paths)
+  const named = settings?.output_dir
+  if (named) {
+    if (!(await isRealFolder(root, folder + named))) return { error: noOutputDir(named, written) }
+    return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, written) }
+  }
   for (const output of outputFolders) {
     if (!(await isRealFolder(root, folder + output))) continue
     return { folder: join(root, folder, output), noIndex: noOutputIndex(output, written) }
   }
-  return { error: noOutputFolder(written) }
+  return { error: noOutputFolder(written, settings) }
+}
+
+/** As {@link findOutput}, for a source that is published as it is. */
+export function findStaticOutput(
+  root: string,
+  folder: string,
+  paths: ReadonlySet<string>,
+  { root_dir, settings }: Pick<BuildInput, 'root_dir' | 'settings'>,
+): FoundOutput {
+  const named = settings?.output_dir
+  if (named) {
+    const isThere = [...paths].some((path) => path.startsWith(`${folder}${named}/`))
+    if (!isThere) return { error: noOutputDir(named, undefined) }
+    return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, undefined) }
+  }
+  const noIndex = root_dir === null ? noStaticIndex(settings) : noStaticIndexIn(root_dir, settings)
+  if (!paths.has(`${folder}index.html`)) return { error: noIndex }
+  return { folder: join(root, folder), noIndex }
 }
 
 /** Folders beside package.json that the source did not have. */

@@ -1,26 +1,25 @@
 // Runs inside the sandbox on the build's own Node, so it is plain JavaScript with nothing to import from the platform.
-// There is no network but a unix socket, which npm cannot dial: this listens on loopback and passes the bytes on.
+// There is no network but loopback: this listens there and gives the listening socket to the runner, which accepts outside what
+// connects inside.
 import { spawn } from 'node:child_process'
-import { writeSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { once } from 'node:events'
+import { closeSync, readdirSync, readFileSync, writeSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { constants } from 'node:os'
 
-const { socket, commands, folder } = JSON.parse(process.argv[2] ?? '')
+const { commands, folder } = JSON.parse(process.argv[2] ?? '')
+/** O_CLOEXEC, as /proc says it. */
+const closeOnExec = 0o2000000
 const report = (event) => writeSync(3, `${JSON.stringify(event)}\n`)
 
-const relay = createServer((inside) => {
-  const outside = connect(socket)
-  for (const side of [inside, outside]) {
-    side.on('error', () => {
-      inside.destroy()
-      outside.destroy()
-    })
-  }
-  inside.pipe(outside).pipe(inside)
-})
-await new Promise((listening) => relay.listen(0, '127.0.0.1', listening))
+const entrance = createServer().listen(0, '127.0.0.1')
+await once(entrance, 'listening')
+const proxy = `http://127.0.0.1:${entrance.address().port}`
+process.send('entrance', entrance)
+// the runner closes the channel; nothing that a build starts may find it open
+await once(process, 'disconnect')
+entrance.close()
 
-const proxy = `http://127.0.0.1:${relay.address().port}`
 const local = 'localhost,127.0.0.1,::1'
 const env = {
   ...process.env,
@@ -37,6 +36,9 @@ const env = {
   YARN_HTTPS_PROXY: proxy,
 }
 
+// descriptors that the runner was started with reach this process, and would go on to every command
+for (const fd of readdirSync('/proc/self/fd').map(Number)) if (fd > 2 && isInherited(fd)) closeSync(fd)
+
 report({ started: true })
 let code = 0
 for (const step of commands) {
@@ -45,7 +47,10 @@ for (const step of commands) {
     continue
   }
   const [program, ...args] = step
-  writeSync(1, `$ ${folder ? `cd ${folder.slice(0, -1)} && ` : ''}${[program, ...args].join(' ')}\n`)
+  writeSync(
+    1,
+    `$ ${folder ? `cd ${folder.slice(0, -1)} && ` : ''}${program === 'sh' ? args.at(-1) : [program, ...args].join(' ')}\n`,
+  )
   code = await run(program, args)
   if (code !== 0) break
 }
@@ -66,4 +71,15 @@ function run(program, args) {
       ended(signal ? 128 + constants.signals[signal] : status)
     })
   })
+}
+
+/** Node closes its own at every start of a program. */
+function isInherited(fd) {
+  try {
+    const [, flags = ''] = /^flags:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? []
+    return (Number.parseInt(flags, 8) & closeOnExec) === 0
+  } catch {
+    // it was the listing's own
+    return false
+  }
 }

@@ -13,7 +13,7 @@ import { managerEnvironment } from './manager-environment.ts'
 import { testIsolation } from './self-test.ts'
 import type { Slot } from './slots.ts'
 import { writeSupportFiles } from './support.ts'
-import { isDiskFull, type TreeLimits, watchMemory, watchTree } from './watch.ts'
+import { isDiskFull, measureTree, type TreeLimits, watchMemory, watchTree } from './watch.ts'
 import { packagesFolder, removeLeftoverWorkspaces, type Workspace } from './workspace.ts'
 
 /**
@@ -111,6 +111,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
   const problems = bwrap
     ? await testIsolation({ bwrap, confined, config, isRoot, limited: cgroups.kind !== 'none' })
     : [`bubblewrap (${build.bwrap}) is not installed`]
+  await measureTree(supportDir, treeLimits).catch((error: Error) => problems.push(error.message))
   const isolated = problems.length === 0
   if (cgroups.kind === 'none') problems.push('there are no cgroups to divide, so memory and process limits are only watched')
   const status: SandboxStatus = {
@@ -174,13 +175,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
   async function confined(...[bwrapPath, request, run]: Parameters<RunConfined>): Promise<Ended> {
     const { workspace, slot, commands, folder, signal, onNotice } = request
     const tools = request.tools ?? { node: join(build.toolchainDir, 'node-20') }
-    await using relay = await openEgress({
-      folder: workspace.root,
-      uid: slot.uid,
-      policy: egress,
-      maxBytes: maxTransferBytes,
-      report: onNotice,
-    })
+    await using exit = openEgress({ policy: egress, maxBytes: maxTransferBytes, report: onNotice })
     const cgroup = await cgroups.open(workspace.id, run.limits)
     let watchdog: Disposable | undefined
     try {
@@ -190,7 +185,6 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
         packageManagerDir: tools.packageManager?.folder,
         source: workspace.source,
         home: workspace.home,
-        socket: relay.socketPath,
       }
       const outside = {
         ...view,
@@ -206,6 +200,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
           // without a namespace it would count every process of the runner's own user
           maxProcesses: cgroup || !(bwrapPath || slot.uid) ? 0 : run.limits.pids,
           signal,
+          onEntrance: exit.accept,
           onOutput: run.onOutput,
           onStart(pid) {
             if (!cgroup) watchdog = watchMemory(pid, run.limits.memoryBytes, run.onOutOfMemory)

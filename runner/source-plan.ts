@@ -4,6 +4,7 @@ import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import {
+  type BuildSettings,
   type Command,
   enginesOf,
   foldersUpwards,
@@ -20,11 +21,12 @@ export type SourcePlan =
       readonly kind: 'build'
       readonly node: NodeMajor
       readonly packageManager: PackageManager
-      readonly install: Command
-      /** Where the lock file lies, with a slash at its end; the root is empty. */
+      /** Undefined when nothing is to be installed. */
+      readonly install: Command | undefined
+      /** Where it runs, with a slash at its end: where the lock file lies. The root is empty. */
       readonly installFolder: string
       readonly build: Command
-      /** Both are undefined without a lock file. */
+      /** Both are undefined without a lock file that decides what is installed. */
       readonly lockName: string | undefined
       readonly lockSha256: string | undefined
     }
@@ -37,25 +39,33 @@ const headBytes = 64 * 1024
 /**
  * Reads what decides how a source is built. Its files are those of the archive: nothing has run yet that could have replaced them.
  * @param paths of all files below `root`
- * @param folder the one with the package.json to build, with a slash at its end; the root is empty
+ * @param folder the one to build, with a slash at its end; the root is empty
  */
-export async function planSource(root: string, paths: ReadonlySet<string>, folder: string): Promise<SourcePlan> {
+export async function planSource(
+  root: string,
+  paths: ReadonlySet<string>,
+  folder: string,
+  settings?: BuildSettings,
+): Promise<SourcePlan> {
   const packageFile = join(root, folder, 'package.json')
-  if ((await stat(packageFile)).size > MiB) {
+  const hasPackage = paths.has(`${folder}package.json`)
+  if (hasPackage && (await stat(packageFile)).size > MiB) {
     return { kind: 'refused', error: 'package.json is larger than 1 MB; that is no package description' }
   }
-  const packageJson = await readFile(packageFile, 'utf8')
-  const lock = findLock(paths, folder)
-  const plan = planBuild(packageJson, lock && (await openLock(root, lock)))
+  const packageJson = hasPackage ? await readFile(packageFile, 'utf8') : undefined
+  const lock = hasPackage ? findLock(paths, folder) : undefined
+  const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings)
   if (plan.kind === 'refused') return plan
   const node = chooseNode(await findNodeRequest(root, paths, folder))
   if (node.kind === 'refused') return node
+  const { isUsualInstall, ...commands } = plan
+  const deciding = isUsualInstall ? lock : undefined
   return {
-    ...plan,
+    ...commands,
     node: node.major,
-    installFolder: lock?.folder ?? folder,
-    lockName: lock?.name,
-    lockSha256: lock && (await sha256Of(join(root, lock.folder, lock.name))),
+    installFolder: deciding?.folder ?? folder,
+    lockName: deciding?.name,
+    lockSha256: deciding && (await sha256Of(join(root, deciding.folder, deciding.name))),
   }
 }
 

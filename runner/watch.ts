@@ -1,7 +1,6 @@
-import { constants, type Dirent } from 'node:fs'
-import { lstat, open, readdir, readFile, statfs } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, readFile, statfs } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
+import { execa } from 'execa'
 
 export interface TreeLimits {
   readonly maxBytes: number
@@ -13,32 +12,33 @@ type TreeProblem = 'over' | 'full'
 
 const MiB = 1024 * 1024
 const treePollMs = 200
-const lookGapMs = 500
+const lookGapMs = 1000
 const memoryPollMs = 500
 const pageBytes = 4096
 /** What builds leave free of a disk: a twentieth of it, or this. */
 const reservedBytes = 256 * MiB
 
 /**
- * Calls `onProblem` once. Looks again after ten times the time that a look took, and at once when the disk has lost the room that
+ * Calls `onProblem` once. Looks again after twenty times the time that a look took, and at once when the disk has lost the room that
  * the tree had left: a tree that is slow to measure cannot outrun it.
  */
 export function watchTree(folder: string, limits: TreeLimits, onProblem: (problem: TreeProblem) => void): Disposable {
   let due = performance.now() + lookGapMs
-  let roomLeft = limits.maxBytes
-  let freeThen = 0
+  let left = { bytes: limits.maxBytes, files: limits.maxFiles }
+  let freeThen = { bytes: 0, files: 0 }
 
   return poll(treePollMs, async () => {
-    const { freeBytes, full } = await roomOf(folder)
-    freeThen = Math.max(freeThen, freeBytes)
+    const { free, full } = await roomOf(folder)
+    freeThen = { bytes: Math.max(freeThen.bytes, free.bytes), files: Math.max(freeThen.files, free.files) }
+    const mayBeOver = freeThen.bytes - free.bytes >= left.bytes || freeThen.files - free.files >= left.files
     const began = performance.now()
-    if (began < due && !full && freeThen - freeBytes < roomLeft) return undefined
+    if (began < due && !full && !mayBeOver) return undefined
     const size = await measureTree(folder, limits)
     if (size.bytes > limits.maxBytes || size.files > limits.maxFiles) return () => onProblem('over')
     if (full) return () => onProblem('full')
-    due = performance.now() + Math.max(lookGapMs, 10 * (performance.now() - began))
-    roomLeft = limits.maxBytes - size.bytes
-    freeThen = freeBytes
+    due = performance.now() + Math.max(lookGapMs, 20 * (performance.now() - began))
+    left = { bytes: limits.maxBytes - size.bytes, files: limits.maxFiles - size.files }
+    freeThen = free
     return undefined
   })
 }
@@ -53,12 +53,12 @@ export async function isDiskFull(folder: string): Promise<boolean> {
   return (await roomOf(folder)).full
 }
 
-async function roomOf(folder: string): Promise<{ freeBytes: number; full: boolean }> {
+async function roomOf(folder: string): Promise<{ free: { bytes: number; files: number }; full: boolean }> {
   const disk = await statfs(folder)
-  const freeBytes = disk.bavail * disk.bsize
+  const free = { bytes: disk.bavail * disk.bsize, files: disk.ffree }
   // file systems without a fixed number of files say 0
-  const noFiles = disk.files > 0 && disk.ffree < disk.files / 100
-  return { freeBytes, full: noFiles || freeBytes < Math.min(reservedBytes, (disk.blocks * disk.bsize) / 20) }
+  const noFiles = disk.files > 0 && free.files < disk.files / 100
+  return { free, full: noFiles || free.bytes < Math.min(reservedBytes, (disk.blocks * disk.bsize) / 20) }
 }
 
 /** Calls what a look answers, and ends with that. A failed look counts as none: the folder is about to go. */
@@ -79,52 +79,31 @@ function poll(everyMs: number, look: () => Promise<(() => void) | undefined>): D
   }
 }
 
-// a path may have 4096 bytes; a build can go deeper, folder by folder
-const longPath = 3000
-// more at once would keep the other builds' files waiting
-const statsAtOnce = 64
-
-/** Counts until a limit is passed. What vanishes meanwhile does not count. */
+/**
+ * Counts until a limit is passed, by `find`, which walks trees deeper than the longest path; what vanishes meanwhile does not count.
+ * @throws Error when not even `root` is there, or this system's `find` cannot say sizes
+ */
 export async function measureTree(root: string, limits: TreeLimits): Promise<{ bytes: number; files: number }> {
   let bytes = 0
-  let files = 0
-  const over = () => bytes > limits.maxBytes || files > limits.maxFiles
-  await measureBelow(root)
+  let files = -1
+  let cut = ''
+  const find = execa('find', ['-P', root, '-printf', '%b\n'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    buffer: false,
+    reject: false,
+  })
+  find.stdout.setEncoding('latin1')
+  for await (const chunk of find.stdout) {
+    const lines = (cut + String(chunk)).split('\n')
+    cut = lines.pop() ?? ''
+    files += lines.length
+    bytes = lines.reduce((sum, blocks) => sum + Number(blocks) * 512, bytes)
+    if (bytes > limits.maxBytes || files > limits.maxFiles) break
+  }
+  await find
+  if (files < 0) throw new Error(`find of GNU findutils cannot measure ${root}`)
   return { bytes, files }
-
-  async function measureBelow(top: string): Promise<void> {
-    const folders = [top]
-    for (let folder = folders.pop(); folder !== undefined && !over(); folder = folders.pop()) {
-      if (folder.length > longPath) await measureThroughDescriptor(folder)
-      else folders.push(...(await measureFolder(folder)))
-    }
-  }
-
-  async function measureThroughDescriptor(folder: string): Promise<void> {
-    const opened = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => undefined)
-    if (!opened) return
-    await using handle = opened
-    await measureBelow(`/proc/self/fd/${handle.fd}`)
-  }
-
-  /** Answers the folders in it. */
-  async function measureFolder(folder: string): Promise<string[]> {
-    const entries = await readdir(folder, { withFileTypes: true }).catch((): Dirent[] => [])
-    files += entries.length
-    const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(folder, entry.name))
-    for (let at = 0; at < paths.length && !over(); at += statsAtOnce) {
-      const sizes = await Promise.all(paths.slice(at, at + statsAtOnce).map(blocksOf))
-      bytes += sizes.reduce((sum, size) => sum + size, 0)
-    }
-    return entries.filter((entry) => entry.isDirectory()).map((entry) => join(folder, entry.name))
-  }
 }
-
-const blocksOf = (path: string) =>
-  lstat(path).then(
-    (stats) => stats.blocks * 512,
-    () => 0,
-  )
 
 async function residentBytes(root: number): Promise<number> {
   const children = new Map<number, number[]>()

@@ -37,7 +37,7 @@ const allowed: Record<string, readonly RegExp[]> = {
   core: [],
   infra: [/^core\//],
   'infra/local': [/^core\//, /^infra\//, /^workflows\/contract(\/|\.ts$)/],
-  api: [/^core\//, /^infra\//, /^workflows\/((client|mails)\.ts$|contract(\/|\.ts$))/],
+  api: [/^core\//, /^infra\//, /^workflows\/((client|mails|reports)\.ts$|contract(\/|\.ts$))/],
   workflows: [/^core\//, /^infra\//],
   'workflows/definitions': [/^core\//, /^workflows\/contract(\/|\.ts$)/],
   'workflows/contract.ts': [/^core\//],

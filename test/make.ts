@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { type OpenedPreview, openGitPreview } from '../infra/db/git-previews.ts'
 import type { TestProject, World } from './world.ts'
 
 export const randomName = (prefix = 'site') => `${prefix}-${randomBytes(6).toString('hex')}`
@@ -11,6 +12,20 @@ export async function makeSite(w: World, project: TestProject): Promise<any> {
   })
   if (status !== 200) throw new Error(JSON.stringify(body))
   return body
+}
+
+/** The preview of a branch as a webhook opens it; `change` tells more of it. */
+export function openPreview(
+  w: World,
+  project: TestProject,
+  siteId: string,
+  change: Partial<OpenedPreview> = {},
+  now = new Date(),
+) {
+  const ref = change.ref ?? 'feature'
+  const none = { pull_request: null, from_fork: false, head_commit: null }
+  const opened = { site_id: siteId, project_id: project.id, ref, fetch_ref: `refs/heads/${ref}`, branch: ref, ...none, ...change }
+  return w.db.transaction().execute((tx) => openGitPreview(tx, opened, now))
 }
 
 export const page = (text: string) => ({ path: 'index.html', content: `<!doctype html><title>${text}</title>${text}` })

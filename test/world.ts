@@ -20,7 +20,7 @@ import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
-import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { createPreviewTokens, type PreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
 import { type Db, openDatabase } from '../infra/db/database.ts'
 import { openDomainLookUp } from '../infra/domains/look-up.ts'
@@ -36,7 +36,7 @@ import { createSlots } from '../runner/slots.ts'
 import { startBuildWorker } from '../runner/worker.ts'
 import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
 import { searchAttributes } from '../workflows/contract.ts'
-import { startControlWorker } from '../workflows/worker.ts'
+import { startControlWorker, startFetchWorker } from '../workflows/worker.ts'
 import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
@@ -78,6 +78,7 @@ export interface World extends AsyncDisposable {
   readonly db: Db
   readonly cas: Cas
   readonly buildLogs: BuildLogs
+  readonly previewTokens: PreviewTokens
   readonly dir: string
   readonly database: TestDatabase
   readonly temporal: { readonly address: string; readonly namespace: string }
@@ -116,6 +117,8 @@ export interface WorldOptions {
   readonly plans?: Plans
   /** False: deploys stay queued. */
   readonly worker?: boolean
+  /** False: no repository is fetched. */
+  readonly fetcher?: boolean
   /** True: archives are built, in the real sandbox. */
   readonly runner?: boolean
   /** True: sites are served. */
@@ -159,6 +162,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const buildLogs = openBuildLogs(config.storage.url)
   let shiftMs = 0
   const clock = () => new Date(Date.now() + shiftMs)
+  const previewTokens = createPreviewTokens(secretKey)
+  const keyring = openKeyring(secretKey)
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
   const lookUpDomain = openDomainLookUp(config)
@@ -169,8 +174,9 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const { smtpUrl } = config.mail
     const mailer = smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl))
     const { orderPatienceMs } = options
-    const services = { config, db, cas, buildLogs, lookUpDomain, mailer, relay, log, clock }
+    const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
     const deps = { ...services, plans, buildsPerProject, orderPatienceMs }
+    if (options.fetcher !== false) stack.use(startFetchWorker(temporal, deps))
     stack.use(startControlWorker(temporal, deps, bundle))
   }
   if (options.runner) {
@@ -197,8 +203,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     cas,
     buildLogs,
     logFollowers: createLogFollowers({ db, buildLogs, log }),
-    previewTokens: createPreviewTokens(secretKey),
-    keyring: openKeyring(secretKey),
+    previewTokens,
+    keyring,
     siteChecks: createSiteChecks(cas),
     lookUpDomain,
     draining: draining.signal,
@@ -251,6 +257,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     db,
     cas,
     buildLogs,
+    previewTokens,
     dir,
     database,
     temporal,

@@ -46,9 +46,12 @@ export function openWorkflowClient(config: { address: string; namespace: string 
         if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error
       }
     },
-    async signal({ workflow_id, signal }) {
+    async signal({ workflow_id, signal, start }) {
       try {
-        await bounded(() => client.workflow.getHandle(workflow_id).signal(signal))
+        await bounded(async () => {
+          if (start) await client.workflow.signalWithStart(start.type, { ...startOptions(start), ...anew, signal })
+          else await client.workflow.getHandle(workflow_id).signal(signal)
+        })
       } catch (error) {
         if (!(error instanceof WorkflowNotFoundError)) throw error
       }
@@ -78,6 +81,9 @@ const startOptions = (start: WorkflowStart) => ({
   staticSummary: start.summary,
   typedSearchAttributes: typedSearchAttributes(start.attributes),
 })
+
+/** A workflow that a signal starts has no end of its own: it begins again however it ended before. */
+const anew = { workflowIdReusePolicy: 'ALLOW_DUPLICATE' } as const
 
 /** Sends the starts and signals that `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */
 export function startRelay(db: Db, client: WorkflowClient, log: Logger): Relay {

@@ -1,7 +1,9 @@
-import type { BuildMode, DeployStatus } from '../core/deploy.ts'
+import type { BuildSettings } from '../core/build-plan.ts'
+import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../core/deploy.ts'
+import { inlineCode } from '../core/inline-code.ts'
 
-/** Task queues, by the resource that works on them: `control` has the database, `fetch` few processes that read repositories, `build` the sandboxes. */
-export const queues = { control: 'control', fetch: 'fetch', build: 'build' } as const
+/** Task queues, by the resource that works on them: `control` has the database, `fetch` few processes that read repositories, `build` the sandboxes, `report` the patience for forges. */
+export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report' } as const
 
 /** Search attributes with their types; registered at the start of the embedded server, or by the operator of a cluster. */
 export const searchAttributes = {
@@ -83,34 +85,52 @@ export const turnSignal = (deploy: DeployInput): WorkflowSignal => ({
   signal: signals.turn,
 })
 
-/** The summary of a workflow may have 200 bytes in UTF-8, four of which a character can take. */
+/** The summary of a workflow may have so many bytes in UTF-8. */
+const maxSummaryBytes = 200
+
+/** A character can take four of the bytes of a summary. */
 export const shortName = (name: string) => name.slice(0, 32)
 
-export function deployStart(deploy: {
+export interface StartedDeploy {
   readonly deploy_id: string
   readonly attempt: number
   readonly project_id: string
   readonly site_id: string
   readonly site_name: string
-  readonly source_kind: string
+  readonly source_kind: SourceKind
   readonly seq: number
-}): WorkflowStart {
-  const { deploy_id, attempt } = deploy
-  const site = shortName(deploy.site_name)
+  /** Of a git deploy: what is said of its commit so far, and its branch or preview. */
+  readonly git?: GitSource | null
+  readonly git_ref?: string | null | undefined
+}
+
+export function deployStart(deploy: StartedDeploy): WorkflowStart {
+  const { deploy_id, attempt, source_kind, git_ref } = deploy
   return {
     workflow_id: deployWorkflowId(deploy),
     type: 'deploy',
     input: { deploy_id, attempt },
-    summary: `**${site}** deploy ${deploy.seq} from ${deploy.source_kind}`,
+    summary: deploySummary(deploy),
     attributes: {
       ProjectId: deploy.project_id,
       SiteId: deploy.site_id,
       SiteName: deploy.site_name,
       DeployId: deploy_id,
       DeployStatus: 'queued',
-      Trigger: 'api',
+      Trigger: source_kind === 'git' ? 'git' : 'api',
+      ...(git_ref && { GitRef: git_ref }),
     },
   }
+}
+
+/** As much as fits; what comes from a repository is a stranger's text. */
+function deploySummary({ site_name, seq, source_kind, git, git_ref }: StartedDeploy): string {
+  const site = `**${shortName(site_name)}**`
+  const plain = `${site} deploy ${seq} from ${source_kind}`
+  if (!git_ref) return plain
+  const from = `${site} ← git ${inlineCode(git ? `${git_ref}@${git.commit.slice(0, 7)}` : git_ref)}`
+  const texts = [`${from} ${inlineCode(git?.message.slice(0, 60) ?? '')}`.trimEnd(), from, plain]
+  return texts.find((text) => new TextEncoder().encode(text).length <= maxSummaryBytes) ?? plain
 }
 
 /** Activities of the control queue, implemented in `activities/deploys.ts`. Each may be repeated by the same run. */
@@ -123,8 +143,8 @@ export interface DeployActivities {
   markBuilding(run: DeployRunInput): Promise<void>
   /** What the deploy is afterwards; undefined when the run has lost it. */
   finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
-  /** For a fault of the platform that retries did not mend. */
-  failBuild(run: DeployRunInput, error: string): Promise<void>
+  /** For what keeps a source from being built: it cannot be fetched, or the platform has a fault that retries did not mend. */
+  failBuild(run: DeployRunInput, failure: BuildFailure): Promise<void>
   /** Publishes a ready deploy, unless a later one is live already. */
   publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
 }
@@ -165,7 +185,16 @@ export type BuildOutcomeName = (typeof buildOutcomes)[number]
 /** `waits_for`: why the build has no turn yet, for operators. */
 export type Turn = { readonly granted: true } | { readonly granted: false; readonly waits_for: string }
 
-export type FinishedBuild = { readonly status: 'ready' } | { readonly status: 'failed'; readonly error: string }
+/** `preview`: whether the link of the deploy's preview shows it. */
+export type FinishedBuild =
+  | { readonly status: 'ready'; readonly preview?: 'shown' | 'closed' | 'overtaken' }
+  | { readonly status: 'failed'; readonly error: string }
+
+export interface BuildFailure {
+  readonly error: string
+  /** Whose fault it is. */
+  readonly by: 'source' | 'platform'
+}
 
 export interface DeployRunInput extends DeployInput {
   readonly run_id: string
@@ -177,13 +206,22 @@ export interface ClaimedWork {
   readonly seq: number
   readonly source_kind: string
   readonly activate: boolean
-  /** What to build; null when the files are stored already. */
-  readonly build: BuildInput | null
-  /** True when an earlier attempt has built it. */
-  readonly built: boolean
+  /** The branch or preview of a git deploy, as far as known. */
+  readonly git_ref: string | null
+  readonly task: DeployTask
   /** True when the files are still to be looked through for recommendations. */
   readonly to_check: boolean
 }
+
+/** What is to be done until the deploy is ready. */
+export type DeployTask =
+  /** Nothing: an earlier attempt has built it. */
+  | { readonly kind: 'publish' }
+  /** Its files are stored already. */
+  | { readonly kind: 'keep' }
+  | { readonly kind: 'build'; readonly input: BuildInput }
+  /** Its source is in a repository; what to build is known when that is here. */
+  | { readonly kind: 'fetch' }
 
 /** What the build queue gets: ids, hashes and limits. The runner has no database, so everything it needs is here. */
 export interface BuildInput {
@@ -198,6 +236,21 @@ export interface BuildInput {
   readonly plan_title: string
   /** Folder of the source whose package.json is built; null is the root. */
   readonly root_dir: string | null
+  /** What the git connection of the site says of builds; absent when the source is not from it. */
+  readonly settings?: BuildSettings
+  /** Bytes of the log that were written before the build. */
+  readonly log_bytes?: number
+}
+
+/** A repository that cannot be fetched is a normal result, with a text for its owner. */
+export type FetchResult =
+  | { readonly outcome: 'fetched'; readonly input: BuildInput; readonly git: GitSource; readonly facts: string }
+  | { readonly outcome: 'failed'; readonly error: string }
+
+/** Activities of the fetch queue, implemented in `activities/fetch-repository.ts`. */
+export interface FetchActivities {
+  /** Makes the head of the deploy's ref its source. Undefined when the run has lost the deploy. May be repeated. */
+  fetchRepository(run: DeployRunInput): Promise<FetchResult | undefined>
 }
 
 /** What a build leaves in the CAS. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */

@@ -1,6 +1,9 @@
+import { rm } from 'node:fs/promises'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
+import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { openKeyring } from '../infra/crypto/seal.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { listDnsChallenges } from '../infra/db/dns-challenges.ts'
 import { openAuthority } from '../infra/dns/authority.ts'
@@ -11,11 +14,12 @@ import { createLogger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
+import { fetchesDir } from './activities/fetch-repository.ts'
 import { retryPlatformOrders, startDueOrders } from './certificates.ts'
 import { openWorkflowClient, startRelay } from './client.ts'
 import { startReconciler } from './reconciler.ts'
 import { startSchedules } from './schedules.ts'
-import { bundleWorkflows, startControlWorker } from './worker.ts'
+import { bundleWorkflows, startControlWorker, startFetchWorker } from './worker.ts'
 
 await runMain(async () => {
   const config = loadConfig()
@@ -33,7 +37,14 @@ await runMain(async () => {
   const buildLogs = openBuildLogs(config.storage.url)
   const lookUpDomain = openDomainLookUp(config)
   const mailer = config.mail.smtpUrl === undefined ? undefined : stack.use(openMailer(config.mail.smtpUrl))
-  const deps = { config, db, cas, buildLogs, plans: config.plans, buildsPerProject, lookUpDomain, mailer, relay, log, clock }
+  const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
+  const previewTokens = createPreviewTokens(secretKey)
+  const keyring = openKeyring(secretKey)
+  const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
+  const deps = { ...services, plans: config.plans, buildsPerProject }
+  // what a crash has left of repositories
+  await rm(fetchesDir(config), { recursive: true, force: true })
+  stack.use(startFetchWorker(temporal, deps))
   stack.use(startControlWorker(temporal, deps, await bundleWorkflows()))
   const dns = config.acme.directory && config.acme.dns
   if (dns) {

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { listProjectsWithFreeTurns } from '../infra/db/build-turns.ts'
 import type { Db } from '../infra/db/database.ts'
 import { lockProject } from '../infra/db/projects.ts'
-import { insertWorkflowStart, pendingWorkflowStarts } from '../infra/db/workflow-starts.ts'
+import { insertWorkflowSignals, insertWorkflowStart, pendingWorkflowStarts } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
 import type { WorkflowClient } from './client.ts'
 import { giveTurns } from './turns.ts'
@@ -49,9 +49,10 @@ async function isWorkedOn(client: WorkflowClient, { workflow_id }: Unfinished): 
 
 function restart(db: Db, unfinished: Unfinished): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
-    const start = await unfinished.startAgain(tx)
-    if (start) await insertWorkflowStart(tx, start)
-    return start !== undefined
+    const message = await unfinished.startAgain(tx)
+    if (message && 'signal' in message) await insertWorkflowSignals(tx, [message])
+    else if (message) await insertWorkflowStart(tx, message)
+    return message !== undefined
   })
 }
 

@@ -2,15 +2,17 @@ import { listStalledOrders, type StartedOrder } from '../infra/db/certificates.t
 import type { Db, Tx } from '../infra/db/database.ts'
 import { listStalledDeploys, retryDeploy } from '../infra/db/deploys.ts'
 import { listStalledDomains, retryDomain } from '../infra/db/domain-work.ts'
+import { listSitesToReport } from '../infra/db/git-reports.ts'
 import { listWaitingMails } from '../infra/db/mails.ts'
 import { lockProject } from '../infra/db/projects.ts'
 import { listDueSubdomainChanges } from '../infra/db/subdomain-changes.ts'
 import { listDueTrash } from '../infra/db/trash.ts'
 import { orderStart } from './contract/certificates.ts'
 import { domainStart, domainWorkflowId } from './contract/domains.ts'
+import { reportsSignal } from './contract/git.ts'
 import { mailStart } from './contract/mails.ts'
 import { subdomainChangeStart, trashStart } from './contract/names.ts'
-import { deployStart, deployWorkflowId, type WorkflowStart } from './contract.ts'
+import { deployStart, deployWorkflowId, type WorkflowSignal, type WorkflowStart } from './contract.ts'
 
 export interface UnfinishedOptions {
   /** What moved more recently is left alone. */
@@ -26,8 +28,8 @@ export interface UnfinishedOptions {
 /** Work that a row wants done, and the workflow that should be doing it. */
 export interface Unfinished {
   readonly workflow_id: string
-  /** What to start when nobody works on it; undefined when the row does not want it any more. */
-  startAgain(tx: Tx): Promise<WorkflowStart | undefined>
+  /** What to start, or to signal with a start, when nobody works on it; undefined when the row does not want it any more. */
+  startAgain(tx: Tx): Promise<WorkflowStart | WorkflowSignal | undefined>
 }
 
 const batchSize = 200
@@ -41,11 +43,15 @@ export async function* unfinishedWork(db: Db, now: Date, options: UnfinishedOpti
   yield (await listStalledOrders(db, stalled, batchSize)).map((order) => again(orderAgain(order, options.retryPauseMs)))
   yield (await listDueTrash(db, due, batchSize)).map((site) => again(trashStart(site)))
   yield (await listDueSubdomainChanges(db, due, batchSize)).map((change) => again(subdomainChangeStart(change)))
+  yield* reports(db, now, stalled)
   yield (await listWaitingMails(db, stalled, batchSize)).map((mail) => again(mailStart({ ...mail, about: mail.subject })))
 }
 
 /** The same occurrence once more: its workflow looks at the row first. */
-const again = (start: WorkflowStart): Unfinished => ({ workflow_id: start.workflow_id, startAgain: async () => start })
+const again = (start: WorkflowStart | WorkflowSignal): Unfinished => ({
+  workflow_id: start.workflow_id,
+  startAgain: async () => start,
+})
 
 /** @param retry_pause_ms as it is set now */
 function orderAgain({ project_id, site_id, ...order }: StartedOrder, retry_pause_ms: number): WorkflowStart {
@@ -81,6 +87,15 @@ async function* domains(db: Db, before: Date, now: Date, check_interval_ms: numb
       },
     }),
   )
+}
+
+async function* reports(db: Db, now: Date, before: Date): AsyncGenerator<Unfinished[]> {
+  for (let afterId: string | undefined; ; ) {
+    const { sites, lastId } = await listSitesToReport(db, { now, before, limit: batchSize, afterId })
+    yield sites.map((site) => again(reportsSignal(site)))
+    if (lastId === undefined) return
+    afterId = lastId
+  }
 }
 
 async function* pages<Row>(

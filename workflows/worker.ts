@@ -1,13 +1,16 @@
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
+import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
+import { createFetchActivities, type FetchActivityDeps, fetchesDir } from './activities/fetch-repository.ts'
 import { createMailActivities, type MailActivityDeps } from './activities/mails.ts'
 import { createNameActivities } from './activities/names.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
+import { createReportActivities, type ReportActivityDeps } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
 import { createStorageActivities, type StorageActivityDeps } from './activities/storage.ts'
 import { queues } from './contract.ts'
@@ -17,15 +20,32 @@ const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.met
 /** The code that runs inside the workflow sandbox, as one script; takes a second or two of webpack. */
 export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
 
+/** A forge that answers slowly holds up reports to other forges when as many are on their way, and nothing else. */
+const reportsAtOnce = 50
+
 /**
- * Works on the control queue: workflows and the activities that need the database. Closing lets running steps end.
+ * Works on the control queue: workflows and the activities that need the database; and on the report queue. Closing lets running steps end.
  * @param bundle from {@link bundleWorkflows}
  */
 export function startControlWorker(
   temporal: TemporalAddress,
-  deps: DeployActivityDeps & StorageActivityDeps & MailActivityDeps & DomainActivityDeps & CertificateActivityDeps,
+  deps: DeployActivityDeps &
+    StorageActivityDeps &
+    MailActivityDeps &
+    DomainActivityDeps &
+    CertificateActivityDeps &
+    ReportActivityDeps,
   bundle: { readonly code: string },
 ): AsyncDisposable {
+  const stack = new AsyncDisposableStack()
+  const reports = createReportActivities(deps)
+  const reportOptions = {
+    taskQueue: queues.report,
+    activities: { ...reports },
+    maxConcurrentActivityTaskExecutions: reportsAtOnce,
+    shutdownGraceTime: '2s',
+  } as const
+  stack.use(startWorker(temporal, reportOptions, deps.log))
   const options = {
     taskQueue: queues.control,
     workflowBundle: bundle,
@@ -39,10 +59,31 @@ export function startControlWorker(
       ...createCertificateActivities(deps),
       ...createNameActivities(deps),
       ...createMailActivities(deps),
+      ...reports,
     },
     // a killed worker costs this long, not the default 10 s
     stickyQueueScheduleToStartTimeout: '2s',
     shutdownGraceTime: '20s',
   } as const
-  return startWorker(temporal, options, deps.log)
+  stack.use(startWorker(temporal, options, deps.log))
+  return stack
+}
+
+/** Each is a process of its own with memory to match. */
+const repositoriesAtOnce = 3
+
+/** Works on the fetch queue. Closing ends what is being fetched; another worker, or the next start, fetches it again. */
+export function startFetchWorker(temporal: TemporalAddress, deps: Omit<FetchActivityDeps, 'fetcher'>): AsyncDisposable {
+  const stack = new AsyncDisposableStack()
+  const fetcher = stack.use(openSourceFetcher(fetchesDir(deps.config)))
+  const options = {
+    taskQueue: queues.fetch,
+    activities: { ...createFetchActivities({ ...deps, fetcher }) },
+    maxConcurrentActivityTaskExecutions: repositoriesAtOnce,
+    shutdownGraceTime: 0,
+    // a cancellation arrives with the answer to a heartbeat
+    maxHeartbeatThrottleInterval: '2s',
+  }
+  stack.use(startWorker(temporal, options, deps.log))
+  return stack
 }

@@ -7,6 +7,7 @@ import { purgeDeploy } from '../../infra/artifacts/purge.ts'
 import { applyRetention } from '../../infra/artifacts/retention.ts'
 import { findBlobSizes } from '../../infra/db/blobs.ts'
 import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy } from '../../infra/db/deploys.ts'
+import { queueReports } from '../../workflows/reports.ts'
 import { acceptDeploy, inTrash } from '../accept-deploy.ts'
 import { acceptFiles } from '../accept-files.ts'
 import type { Context } from '../context.ts'
@@ -165,8 +166,10 @@ export const activate_deploy = operation({
       if (!deployAllows('activate', found.deploy.status)) {
         throw conflict(`a ${found.deploy.status} deploy cannot be activated; only ready, active and superseded ones can`)
       }
+      await queueReports(tx, found.deploy.site_id)
       return await activateDeploy(tx, found.deploy, ctx.clock())
     })
+    ctx.relay.wake()
     ctx.log.info({ deploy_id, site_id: deploy.site_id }, 'deploy activated')
     await retain(ctx, deploy.site_id)
     return { ...(await deployView(ctx, deploy)), ok: true as const, previous_deploy_id }
@@ -176,7 +179,7 @@ export const activate_deploy = operation({
 /** The deploy is live whatever becomes of the old ones; the next activation tries again. */
 async function retain(ctx: Context, siteId: string): Promise<void> {
   try {
-    await applyRetention({ ...ctx, plans: ctx.config.plans }, siteId)
+    await applyRetention({ ...ctx, plans: ctx.config.plans, queueReports }, siteId)
   } catch (error) {
     ctx.log.warn({ err: error, site_id: siteId }, 'retention failed')
   }
@@ -197,7 +200,9 @@ export const delete_deploy = operation({
   handler: async (ctx, { deploy_id }, deploy) => {
     if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
     if (deploy.artifacts_purged) return { ok: true as const }
-    if (!(await purgeDeploy(ctx, deploy))) {
+    const purged = await purgeDeploy({ ...ctx, queueReports }, deploy)
+    ctx.relay.wake()
+    if (!purged) {
       const now = await findDeploy(ctx.db, deploy.project_id, deploy_id)
       if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
     }

@@ -1,6 +1,16 @@
 import type { Operation } from '../operation.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
 import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
+import {
+  connect_git,
+  deploy_git,
+  disconnect_git,
+  get_git,
+  remove_deploy_hook,
+  rotate_deploy_hook,
+  rotate_git_webhook,
+} from './git.ts'
+import { approve_git_preview, delete_git_preview, list_git_previews } from './git-previews.ts'
 import { get_logs } from './logs.ts'
 import { check_deploy, deploy_manifest, get_manifest, put_blob } from './manifest-deploys.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
@@ -15,6 +25,7 @@ export const tags = {
   Sites: 'A site is an address with a history of deploys; one of them is live.',
   Deploys: 'A deploy is one set of files. It is queued at once, processed in the background, and live when its status is active.',
   Domains: 'A custom domain shows its site when the TXT record proves whose it is and the A record leads here.',
+  Git: 'A connected repository is fetched and published when its branch is pushed to; other branches and pull requests get previews.',
 }
 
 /** Every operation of a project key, in the order of the documentation. */
@@ -47,4 +58,14 @@ export const operations: readonly Operation[] = [
   set_custom_domain,
   verify_domain,
   delete_domain,
+  get_git,
+  connect_git,
+  disconnect_git,
+  deploy_git,
+  rotate_git_webhook,
+  rotate_deploy_hook,
+  remove_deploy_hook,
+  list_git_previews,
+  approve_git_preview,
+  delete_git_preview,
 ]

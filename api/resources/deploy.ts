@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { buildModes, deployAllows, deployStatuses, sourceKinds } from '../../core/deploy.ts'
 import { notFound } from '../../core/errors.ts'
-import type { Config } from '../../infra/config.ts'
+import { previewUrl } from '../../infra/config.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { type DeployRow, findDeploy } from '../../infra/db/deploys.ts'
 import { findLivePreviews } from '../../infra/db/previews.ts'
@@ -28,7 +28,10 @@ export const Deploy = z
     file_count: z.int().nullable(),
     total_bytes: z.int().nullable(),
     git: z.object({ commit: z.string(), ref: z.string(), message: z.string(), author: z.string() }).nullable(),
-    preview_url: z.url().nullable().describe('The preview link while there is one.'),
+    preview_url: z
+      .url()
+      .nullable()
+      .describe('The link that shows it unpublished, while there is one: its own, or that of its branch.'),
     created_at: time,
     started_at: time.nullable(),
     finished_at: time.nullable(),
@@ -41,9 +44,6 @@ export const Deploy = z
   .meta({ id: 'Deploy' })
 
 type Shown = Pick<Context, 'config' | 'db' | 'previewTokens'>
-
-/** The address that a preview link opens at. */
-export const previewUrl = (config: Config, token: string) => `${config.urls.preview}/${token}/`
 
 export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<typeof Deploy>> {
   const view = viewOf(row, (await previewUrls(ctx, [row])).get(row.id))
@@ -65,11 +65,12 @@ async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly 
     db,
     showable.map((row) => row.id),
   )
-  const links = previews.flatMap(({ deploy_id, generation, token_sha256 }) => {
-    const token = previewTokens(deploy_id, generation)
+  const links = previews.flatMap(({ deploy_id, token_id, generation, token_sha256 }) => {
+    const token = previewTokens(token_id, generation)
     return hashPreviewToken(token) === token_sha256 ? [[deploy_id, previewUrl(config, token)] as const] : []
   })
-  return new Map(links)
+  // of two links of a deploy the first one stays
+  return new Map(links.toReversed())
 }
 
 function viewOf(row: DeployRow, preview_url: string | undefined): z.input<typeof Deploy> {

@@ -1,18 +1,19 @@
+import { previewLinkPeriodMs } from '../../core/limits.ts'
 import type { Plans } from '../../core/plans.ts'
 import { listExcessDeploys } from '../db/artifacts.ts'
 import { type DeployRow, lockSiteOfDeploy } from '../db/deploys.ts'
+import { closeExpiredGitPreviews, listSitesOfExpiredGitPreviews } from '../db/git-previews.ts'
 import { endPreview, listExpiredPreviews } from '../db/previews.ts'
-import { findPlanOfSite } from '../db/projects.ts'
+import { findPlanOfSite, lockProject } from '../db/projects.ts'
 import { bumpRoutes } from '../db/routes.ts'
+import { lockSite } from '../db/sites.ts'
 import { type ArtifactDeps, purgeDeploy } from './purge.ts'
 
 export interface RetentionDeps extends ArtifactDeps {
   readonly plans: Plans
 }
 
-/** How long a preview link lives, and keeps the files of its deploy. */
-const linkPeriodMs = 30 * 86_400_000
-const expiryOf = (deps: RetentionDeps) => new Date(deps.clock().getTime() - linkPeriodMs)
+const expiryOf = (deps: RetentionDeps) => new Date(deps.clock().getTime() - previewLinkPeriodMs)
 
 /**
  * Purges the inactive deploys of a site beyond those that its plan keeps for a rollback, and ends preview links that are too old.
@@ -39,15 +40,34 @@ export async function applyRetention(deps: RetentionDeps, siteId: string): Promi
     })
     log.info({ deploy_id, site_id: siteId }, 'preview link expired')
   }
+  await closeOldGitPreviews(deps, siteId, issuedAfter)
   return purged
 }
 
+async function closeOldGitPreviews(
+  { db, log, clock, queueReports }: RetentionDeps,
+  siteId: string,
+  pushedBy: Date,
+): Promise<void> {
+  for (const { site_id, project_id } of await listSitesOfExpiredGitPreviews(db, pushedBy, siteId)) {
+    const closed = await db.transaction().execute(async (tx) => {
+      await lockProject(tx, project_id)
+      await lockSite(tx, project_id, site_id)
+      await queueReports(tx, site_id)
+      return await closeExpiredGitPreviews(tx, site_id, pushedBy, clock())
+    })
+    for (const { id } of closed) log.info({ preview_id: id, site_id }, 'preview of a branch expired')
+  }
+}
+
 /**
- * Does what time alone asks for: {@link applyRetention} for every site with a preview link that is too old. A site that fails is logged
+ * Does what time alone asks for: {@link applyRetention} for every site with a preview that is too old. A site that fails is logged
  * and left for the next time. Answers how many deploys were purged.
  */
 export async function applyRetentionEverywhere(deps: RetentionDeps): Promise<number> {
-  const expired = await listExpiredPreviews(deps.db, expiryOf(deps))
+  const { db } = deps
+  const expiry = expiryOf(deps)
+  const expired = [...(await listExpiredPreviews(db, expiry)), ...(await listSitesOfExpiredGitPreviews(db, expiry))]
   let purged = 0
   for (const site_id of new Set(expired.map((preview) => preview.site_id))) {
     try {

@@ -5,8 +5,8 @@ import type { DeployRun } from './deploys.ts'
 // A build's turn: PostgreSQL hands it to the build queue. Builds of a site go one after another in the order in which they were
 // accepted, and a project has a number of them handed out at once. Every function that gives turns needs the project's lock.
 
-/** A deploy whose build waits or runs: its source is kept until it ends. */
-const isUnendedBuild = sql<boolean>`status in ('queued', 'building') and source_sha256 is not null`
+/** A deploy whose build waits or runs. Stored files have their manifest from the start, the source of a git deploy comes with its turn. */
+const isUnendedBuild = sql<boolean>`status in ('queued', 'building') and manifest_sha256 is null`
 
 /** Gives the project's free turns to the builds that wait longest; answers those that got one. */
 export async function grantTurns(
@@ -64,7 +64,7 @@ export async function listProjectsWithFreeTurns(db: Db, cap: number): Promise<st
       and bool_or(turn_at is null and not exists (
         select from deploys earlier
         where earlier.project_id = deploys.project_id and earlier.site_id = deploys.site_id and earlier.seq < deploys.seq
-          and earlier.status in ('queued', 'building') and earlier.source_sha256 is not null))`.execute(db)
+          and earlier.status in ('queued', 'building') and earlier.manifest_sha256 is null))`.execute(db)
   return rows.map((row) => row.project_id)
 }
 
@@ -74,7 +74,7 @@ export function countUnendedDeploys(db: Db) {
     .selectFrom('deploys')
     .select(['source_kind', 'status'])
     .select((eb) => [
-      eb('source_sha256', 'is not', null).as('is_build'),
+      eb('manifest_sha256', 'is', null).as('is_build'),
       eb('turn_at', 'is not', null).as('has_turn'),
       eb.fn.countAll<number>().as('count'),
       eb.fn.min('created_at').as('oldest'),

@@ -1,6 +1,6 @@
 import { type Selectable, sql, type Updateable } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
-import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
+import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Db, Tx } from './database.ts'
 import { endPreview } from './previews.ts'
@@ -14,7 +14,7 @@ export interface NewDeploy {
   readonly project_id: string
   readonly source_kind: SourceKind
   readonly activate: boolean
-  /** The archive in the CAS; absent when the files are stored already. */
+  /** The archive in the CAS; absent when the files are stored already or are still to be fetched. */
   readonly source?: { readonly sha256: string; readonly size: number }
   /** What is already known of a deploy whose files are stored. */
   readonly copy?: {
@@ -25,6 +25,10 @@ export interface NewDeploy {
   }
   /** What a look through all of its files found. */
   readonly recommendations?: readonly Recommendation[] | undefined
+  /** What is said of the commit that a git deploy will fetch. */
+  readonly git?: GitSource | null
+  /** The preview that a git deploy is for; null is the branch that goes live. */
+  readonly git_preview_id?: string | null
 }
 
 /** Gives the deploy the site's next number. Undefined when the site is gone or in the trash. */
@@ -107,44 +111,91 @@ export interface ClaimedDeploy {
   readonly project_id: string
   readonly site_id: string
   readonly site_name: string
-  readonly plan: PlanName
   readonly activate: boolean
   readonly source_kind: SourceKind
-  readonly source_sha256: string | null
-  readonly root_dir: string | null
+  readonly has_source: boolean
+  /** The files are stored already. */
+  readonly is_stored: boolean
+  /** The branch or preview of a git deploy. */
+  readonly git_ref: string | null
   /** The site wants recommendations, and the files have not been looked through. */
   readonly to_check: boolean
 }
 
+/** The branch or the preview that a git deploy is of, as far as known. */
+const refOfDeploy = sql<string | null>`
+  case when deploys.source_kind = 'git' then coalesce(
+    deploys.git ->> 'ref',
+    (select ref from git_previews where git_previews.id = deploys.git_preview_id),
+    (select branch from git_connections where git_connections.site_id = deploys.site_id)) end`.as('git_ref')
+
 /**
- * Takes the deploy for a run. Stored files are `building` from now on, a source stays `queued` until {@link markBuilding}, `ready`
- * (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
+ * Takes the deploy for a run. Stored files are `building` from now on, what is to be built stays `queued` until {@link markBuilding},
+ * `ready` (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
  */
 export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
   const claimed = await db
     .updateTable('deploys')
     .from('sites')
-    .from('projects')
     .set((eb) => ({
       status: sql<DeployStatus>`
-        case when ${eb.ref('deploys.status')} = 'queued' and ${eb.ref('deploys.source_sha256')} is null
+        case when ${eb.ref('deploys.status')} = 'queued' and ${eb.ref('deploys.manifest_sha256')} is not null
         then 'building' else ${eb.ref('deploys.status')} end`,
       run_id: run.run_id,
       started_at: sql<Date | null>`
-        case when ${eb.ref('deploys.source_sha256')} is null
+        case when ${eb.ref('deploys.manifest_sha256')} is not null
         then coalesce(${eb.ref('deploys.started_at')}, ${now}) else ${eb.ref('deploys.started_at')} end`,
     }))
     .whereRef('sites.id', '=', 'deploys.site_id')
-    .whereRef('projects.id', '=', 'deploys.project_id')
     .where('deploys.id', '=', run.deploy_id)
     .where('deploys.attempt', '=', run.attempt)
     .where('deploys.status', 'in', ['queued', 'building', 'ready'])
     .where((eb) => eb.or([eb('deploys.run_id', 'is', null), eb('deploys.run_id', '=', run.run_id)]))
     .returning(['deploys.status', 'deploys.seq', 'deploys.project_id', 'deploys.site_id', 'deploys.activate'])
-    .returning(['deploys.source_kind', 'deploys.source_sha256', 'sites.name as site_name', 'sites.root_dir', 'projects.plan'])
+    .returning(['deploys.source_kind', 'sites.name as site_name'])
+    .returning(sql<boolean>`deploys.source_sha256 is not null`.as('has_source'))
+    .returning(sql<boolean>`deploys.manifest_sha256 is not null`.as('is_stored'))
+    .returning(refOfDeploy)
     .returning(sql<boolean>`sites.checks_enabled and deploys.recommendations is null`.as('to_check'))
     .executeTakeFirst()
   return claimed
+}
+
+/** What a build gets from its project, its site and, for a git deploy, from the connection. */
+export interface BuildFacts {
+  readonly project_id: string
+  readonly site_id: string
+  readonly plan: PlanName
+  readonly source_sha256: string
+  readonly root_dir: string | null
+  /** Null when the source does not come from a repository that is still connected. */
+  readonly git: {
+    readonly install_command: string | null
+    readonly build_command: string | null
+    readonly output_dir: string | null
+    readonly root_dir: string | null
+  } | null
+}
+
+/** Undefined when the deploy has no source. */
+export function findBuildFacts(db: Db, deployId: string): Promise<BuildFacts | undefined> {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .innerJoin('projects', 'projects.id', 'deploys.project_id')
+    .leftJoin('git_connections as git', (join) =>
+      join.onRef('git.site_id', '=', 'deploys.site_id').on('deploys.source_kind', '=', 'git'),
+    )
+    .select(['deploys.project_id', 'deploys.site_id', 'projects.plan', 'deploys.source_sha256', 'sites.root_dir'])
+    .select(
+      sql<BuildFacts['git']>`case when git.site_id is not null then jsonb_build_object(
+        'install_command', git.install_command, 'build_command', git.build_command,
+        'output_dir', git.output_dir, 'root_dir', git.root_dir) end`.as('git'),
+    )
+    .where('deploys.id', '=', deployId)
+    .where('deploys.source_sha256', 'is not', null)
+    .$narrowType<{ source_sha256: string }>()
+    .executeTakeFirst()
 }
 
 /** `queued` → `building`: a runner has begun. False when this run does not own a queued deploy. */
@@ -186,14 +237,18 @@ export function failDeploy(
   return endBuild(tx, run, { ...failure, status: 'failed' }, now)
 }
 
+type BuildEnd = Omit<Updateable<DB['deploys']>, 'skipped_paths'> & { readonly skipped_paths?: string[] }
+
 /** The source is not needed again, whatever came of it. */
-function endBuild(tx: Tx, run: DeployRun, change: Updateable<DB['deploys']>, now: Date): Promise<DeployRow | undefined> {
+function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd, now: Date): Promise<DeployRow | undefined> {
   // the word that a runner has begun may be lost or late; what has a result did begin
   const began = change.build_mode ? new Date(now.getTime() - (change.build_seconds ?? 0) * 1000) : null
   return tx
     .updateTable('deploys')
     .set((eb) => ({
       ...change,
+      // what was left out of a repository is there already
+      skipped_paths: sql<string[]>`skipped_paths || ${skipped_paths ?? []}::text[]`,
       started_at: eb.fn.coalesce('started_at', sql<Date | null>`${began}::timestamptz`),
       finished_at: now,
       source_sha256: null,
@@ -284,7 +339,8 @@ export function listStalledDeploys(db: Db, before: Date, page: { limit: number; 
     .selectFrom('deploys')
     .innerJoin('sites', 'sites.id', 'deploys.site_id')
     .select(['deploys.id as deploy_id', 'deploys.attempt', 'deploys.project_id', 'deploys.site_id', 'deploys.seq'])
-    .select(['deploys.source_kind', 'sites.name as site_name'])
+    .select(['deploys.source_kind', 'deploys.git', 'sites.name as site_name'])
+    .select(refOfDeploy)
     .where(isUnfinished)
     .where((eb) => eb(eb.fn.coalesce('deploys.finished_at', 'deploys.started_at', 'deploys.created_at'), '<', before))
     .$if(page.afterId !== undefined, (query) => query.where('deploys.id', '>', page.afterId ?? ''))

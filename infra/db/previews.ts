@@ -6,23 +6,35 @@ import type { DB } from './schema.ts'
 
 type PreviewRow = Selectable<DB['previews']>
 
-/** The link of a deploy while it is live. */
+/** A link that shows a deploy: its own, or that of its branch or pull request. */
 export interface LivePreview {
   readonly deploy_id: string
+  /** What its token is made from, with the generation: the deploy, or the preview of the branch. */
+  readonly token_id: string
   readonly generation: number
   readonly token_sha256: string
-  readonly issued_at: Date
 }
 
-/** The live links among those of the deploys. */
+/** The live links that show these deploys, a deploy's own before that of its branch. */
 export async function findLivePreviews(db: Db, deployIds: readonly string[]): Promise<LivePreview[]> {
   if (deployIds.length === 0) return []
+  const ids = sql<string>`any(${deployIds}::uuid[])`
   return await db
     .selectFrom('previews')
-    .select(['deploy_id', 'generation'])
-    .select((eb) => [eb.ref('token_sha256').$notNull().as('token_sha256'), eb.ref('issued_at').$notNull().as('issued_at')])
-    .where('deploy_id', '=', sql<string>`any(${deployIds}::uuid[])`)
+    .select(['deploy_id', 'deploy_id as token_id', 'generation', sql<number>`1`.as('rank')])
+    .select((eb) => eb.ref('token_sha256').$notNull().as('token_sha256'))
+    .where('deploy_id', '=', ids)
     .where('token_sha256', 'is not', null)
+    .unionAll((eb) =>
+      eb
+        .selectFrom('git_previews')
+        .select((eb) => eb.ref('deploy_id').$notNull().as('deploy_id'))
+        .select(['id as token_id', 'generation', sql<number>`2`.as('rank')])
+        .select((eb) => eb.ref('token_sha256').$notNull().as('token_sha256'))
+        .where('deploy_id', '=', ids)
+        .where('token_sha256', 'is not', null),
+    )
+    .orderBy('rank')
     .execute()
 }
 
@@ -36,7 +48,7 @@ export async function issuePreview(
   deploy: Pick<DeployRow, 'id' | 'site_id'>,
   hashOf: (generation: number) => string,
   now: Date,
-): Promise<Pick<LivePreview, 'generation' | 'issued_at'>> {
+): Promise<{ readonly generation: number; readonly issued_at: Date }> {
   const preview = await findOrInsert(tx, deploy)
   const token_sha256 = hashOf(preview.generation)
   // another secret key makes another token of the same generation

@@ -124,15 +124,22 @@ async function readRoutes(
   return { routes, newest }
 }
 
-const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'previews' | 'deploys'>, 'sites'>) =>
+/** Links of deploys, and of branches and pull requests. */
+const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'previews' | 'git_previews' | 'deploys'>, 'sites'>) =>
   eb
-    .selectFrom('previews')
-    .innerJoin('deploys as shown', 'shown.id', 'previews.deploy_id')
-    .select('previews.deploy_id')
-    .select((eb) => eb.ref('previews.token_sha256').$notNull().as('token_sha256'))
+    .selectFrom((eb) =>
+      eb
+        .selectFrom('git_previews')
+        .select(['site_id', 'deploy_id', 'token_sha256'])
+        .unionAll(eb.selectFrom('previews').select(['site_id', 'deploy_id', 'token_sha256']))
+        .as('links'),
+    )
+    .innerJoin('deploys as shown', 'shown.id', 'links.deploy_id')
+    .select('shown.id as deploy_id')
+    .select((eb) => eb.ref('links.token_sha256').$notNull().as('token_sha256'))
     .select((eb) => eb.ref('shown.manifest_sha256').$notNull().as('manifest_sha256'))
-    .whereRef('previews.site_id', '=', 'sites.id')
-    .where('previews.token_sha256', 'is not', null)
+    .whereRef('links.site_id', '=', 'sites.id')
+    .where('links.token_sha256', 'is not', null)
     .where('shown.manifest_sha256', 'is not', null)
     .where('shown.artifacts_purged', '=', false)
 

@@ -149,6 +149,9 @@ export async function removeSite(tx: Tx, siteId: string, time: { readonly now: D
   await tx.deleteFrom('subdomain_changes').where('site_id', '=', siteId).execute()
   await quarantineSubdomains(tx, siteId, time)
   await tx.deleteFrom('previews').where('site_id', '=', siteId).execute()
+  // its deliveries and reports go with the site and its deploys
+  await tx.deleteFrom('git_connections').where('site_id', '=', siteId).execute()
+  await tx.deleteFrom('git_previews').where('site_id', '=', siteId).execute()
   await tx.updateTable('sites').set({ active_deploy_id: null }).where('id', '=', siteId).execute()
   await tx.deleteFrom('deploys').where('site_id', '=', siteId).execute()
   await tx.deleteFrom('sites').where('id', '=', siteId).execute()

@@ -24,8 +24,11 @@ export interface DeploymentReport {
   readonly deploy_id: string
   readonly commit: string
   readonly ref: string
-  /** `inactive`: the preview is gone. */
-  readonly state: ReportState | 'inactive'
+  /**
+   * `inactive`: the preview is gone. `replaced`: it has succeeded, and another one is shown since. `overtaken`: so before its success was
+   * told.
+   */
+  readonly state: ReportState | 'inactive' | 'replaced' | 'overtaken'
   /** Such as `production` or `preview/feature`. */
   readonly environment: string
   readonly is_live: boolean

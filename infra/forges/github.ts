@@ -29,13 +29,22 @@ export function githubClient(repository: string, open: (headers: Record<string, 
   }
 }
 
-const deploymentStates = { pending: 'in_progress', success: 'success', failure: 'failure', inactive: 'inactive' } as const
+const deploymentStates = {
+  pending: 'in_progress',
+  success: 'success',
+  failure: 'failure',
+  inactive: 'inactive',
+  replaced: 'inactive',
+  overtaken: 'inactive',
+} as const
 
-async function recordDeployment(api: Api, repo: string, report: DeploymentReport): Promise<string> {
+async function recordDeployment(api: Api, repo: string, report: DeploymentReport): Promise<string | undefined> {
   const { description, log_url, site_url } = report
-  const id = report.known_id ?? (await findDeployment(api, repo, report)) ?? (await createDeployment(api, repo, report))
-  // success ends the earlier deployments of an environment by itself
-  const body = { state: deploymentStates[report.state], description, log_url, environment_url: site_url }
+  const state = deploymentStates[report.state]
+  const known = report.known_id ?? (await findDeployment(api, repo, report))
+  if (known === undefined && state === 'inactive') return undefined
+  const id = known ?? (await createDeployment(api, repo, report))
+  const body = { state, description, log_url, environment_url: site_url }
   await api({ method: 'POST', path: `${repo}/deployments/${id}/statuses`, body, needs: needs.deployment })
   return id
 }

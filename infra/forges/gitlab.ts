@@ -18,7 +18,7 @@ export function gitlabClient(repository: string, open: (headers: Record<string, 
 }
 
 const statusStates = { pending: 'pending', success: 'success', failure: 'failed' } as const
-const deploymentStates = { pending: 'running', success: 'success', failure: 'failed' } as const
+const deploymentStates = { pending: 'running', success: 'success', failure: 'failed', overtaken: 'canceled' } as const
 
 async function setStatus(api: Api, project: string, report: StatusReport): Promise<void> {
   const { commit, ref, site, description, target_url } = report
@@ -40,6 +40,8 @@ async function ignoreRepetition(state: string, call: () => Promise<unknown>): Pr
 
 async function recordDeployment(api: Api, project: string, report: DeploymentReport): Promise<string | undefined> {
   if (report.state === 'inactive') return stopEnvironment(api, project, report.environment)
+  // the latest success of an environment counts there
+  if (report.state === 'replaced') return report.known_id
   const status = deploymentStates[report.state]
   const known = report.known_id ?? (await findUnfinished(api, project, report))
   const { environment, commit: sha, ref } = report

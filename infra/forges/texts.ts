@@ -1,3 +1,4 @@
+import { inlineCode, oneLine } from '../../core/inline-code.ts'
 import type { ReportState } from './client.ts'
 
 export interface ReportFacts {
@@ -54,25 +55,6 @@ export function commentText(facts: ReportFacts): string {
   ]
   const shown = rows.filter(([, value]) => value !== '').map(([name, value]) => `| ${name} | ${value} |`)
   return ['| Deploy | |', '|---|---|', ...shown].join('\n')
-}
-
-/** Without what breaks a line or turns its direction. */
-const oneLine = (text: string) =>
-  text
-    .replaceAll(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ')
-    .replaceAll(/\s+/g, ' ')
-    .trim()
-
-/**
- * A text of somebody else as one line of code: no link, image, mention, reference, emoji or HTML can be made of it. A pipe would end the
- * cell of a table, also in code, and whether a backslash saves it depends on the forge.
- */
-export function inlineCode(text: string): string {
-  const line = oneLine(text).slice(0, 300).toWellFormed().replaceAll('|', '¦')
-  if (line === '') return ''
-  const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map(([ticks]) => ticks.length))
-  const fence = '`'.repeat(longest + 1)
-  return longest === 0 ? fence + line + fence : `${fence} ${line} ${fence}`
 }
 
 /** Only to an address of the web; characters that would end the link are escaped. */

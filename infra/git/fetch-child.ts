@@ -1,5 +1,5 @@
+import type { Outcome } from './fetch-process.ts'
 import { fetchRepository, type RepositoryRequest } from './fetch-repository.ts'
-import type { Outcome } from './fetch-source.ts'
 import { GitError } from './git-error.ts'
 
 // The process in which a stranger's repository is read. It has no settings and no environment: everything comes over its channel,

@@ -5,7 +5,7 @@ import { operations } from '../../api/operations/index.ts'
 import { restShape } from '../../api/rest.ts'
 import { covers } from '../../core/scopes.ts'
 import { tarGz } from '../infra/archives.ts'
-import { deployFiles, makeSite, page, randomName } from '../make.ts'
+import { deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 // Every operation, on both faces, with every kind of key: exact answers, and no trace of what was denied.
@@ -51,6 +51,22 @@ async function ofDomain(): Promise<Input> {
   return { domain_id: body.id }
 }
 
+async function ofRepository(): Promise<Input> {
+  const { id } = await makeSite(w, owner)
+  const json = { repo_url: 'https://forge.example.com/ada/notes.git' }
+  await w.call(`PUT /api/v1/sites/${id}/git`, { key: owner.key, json })
+  // no deploy of it leaves this machine
+  await w.db.updateTable('git_connections').set({ repo_url: 'https://127.0.0.1/x.git' }).where('site_id', '=', id).execute()
+  return { site_id: id }
+}
+
+/** The pull request of a fork that waits for its approval. */
+async function ofGitPreview(): Promise<Input> {
+  const { site_id } = (await ofRepository()) as { site_id: string }
+  const preview = await openPreview(w, owner, site_id, { ref: 'pull:7', fetch_ref: 'refs/pull/7/head', from_fork: true })
+  return { site_id, preview_id: preview.id }
+}
+
 /** An input with which the owner's full key succeeds, about something made for it. Every operation has one. */
 const inputs: Record<string, () => Promise<Input>> = {
   whoami: async () => ({}),
@@ -92,6 +108,16 @@ const inputs: Record<string, () => Promise<Input>> = {
   set_custom_domain: async () => ({ ...(await ofSite()), domain: `${randomName()}.example.com` }),
   verify_domain: ofDomain,
   delete_domain: async () => ({ ...(await ofDomain()), confirm: true }),
+  get_git: ofRepository,
+  connect_git: async () => ({ ...(await ofSite()), repo_url: 'https://forge.example.com/ada/notes.git' }),
+  disconnect_git: ofRepository,
+  deploy_git: ofRepository,
+  rotate_git_webhook: ofRepository,
+  rotate_deploy_hook: ofRepository,
+  remove_deploy_hook: ofRepository,
+  list_git_previews: ofGitPreview,
+  approve_git_preview: ofGitPreview,
+  delete_git_preview: ofGitPreview,
 }
 
 const nowhere = '00000000-0000-7000-8000-000000000000'
@@ -160,6 +186,9 @@ async function fingerprint(): Promise<string> {
     'blobs',
     'build_minutes',
     'domains',
+    'git_connections',
+    'git_deliveries',
+    'git_previews',
     'workflow_starts',
   ] as const
   const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))

@@ -72,6 +72,7 @@ test('O03: every example of the document runs as it is', async () => {
     'check_deploy',
     'deploy_manifest',
     'set_custom_domain',
+    'connect_git',
   ])
   let siteId = ''
   let last: any

@@ -108,7 +108,7 @@ test('E27: a link that is 30 days old ends also when nothing is activated, and i
   const urls = [await link(a), await link(c)]
   const young = await makeSite(w, project)
   const [other = ''] = await unpublished(young.id, 1)
-  const deps = { db: w.db, cas: w.cas, plans, log: createLogger('test', 'silent') }
+  const deps = { db: w.db, cas: w.cas, plans, log: createLogger('test', 'silent'), queueReports: async () => undefined }
   const clock = (days: number) => () => new Date(Date.now() + shift + days * dayMs)
   // the tests before have moved the world's clock
   const shift = Date.parse((await deploys(site.id))[0].created_at) - Date.now()

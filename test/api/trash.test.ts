@@ -7,7 +7,7 @@ import { quarantinePeriodMs } from '../../core/limits.ts'
 import { defaultPlans } from '../../core/plans.ts'
 import { followRoutes, type Route } from '../../infra/db/routes.ts'
 import { tarGz } from '../infra/archives.ts'
-import { aroundTheEnd, deployFiles, makeSite, page, randomName } from '../make.ts'
+import { aroundTheEnd, deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 const dayMs = 86_400_000
@@ -100,6 +100,9 @@ describe('a site in the trash', () => {
   test('E4: can be read and restored, and its deploys withdrawn; everything that publishes or edits it is refused with 409', async () => {
     const site = await liveSite(w, owner)
     const ready = await deployFiles(w, owner, site.id, [page('ready')], false)
+    const repo_url = 'https://forge.example.com/ada/notes.git'
+    await w.call(`PUT /api/v1/sites/${site.id}/git`, { key: owner.key, json: { repo_url } })
+    const preview = await openPreview(w, owner, site.id)
     await trash(w, owner, site.id)
     const archive = tarGz([{ name: 'index.html', data: 'x' }])
     const sha256 = createHash('sha256').update(archive).digest('hex')
@@ -110,7 +113,10 @@ describe('a site in the trash', () => {
       enabled: false,
       subdomain: randomName(),
       domain: `${randomName()}.example`,
+      repo_url,
+      preview_id: preview.id,
     }
+    const withdrawing = ['delete_deploy', 'revoke_preview_url', 'disconnect_git', 'remove_deploy_hook', 'delete_git_preview']
     const bodies: Record<string, object> = {
       deploy_files: { files: [page('x')] },
       check_deploy: { files: [{ path: 'index.html', sha256 }] },
@@ -127,7 +133,7 @@ describe('a site in the trash', () => {
       const sent = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : shape.bodyNames.length > 0 ? { json } : {}
       const { status, body } = await w.call(`${shape.method} ${path}`, { key: owner.key, ...sent })
       seen[op.id] = status
-      const isOpen = op.scope === 'readonly' || ['delete_deploy', 'revoke_preview_url'].includes(op.id)
+      const isOpen = op.scope === 'readonly' || withdrawing.includes(op.id)
       const expected = isOpen ? [200] : [409, expect.stringContaining('in the trash')]
       expect([op.id, status, ...(status === 200 ? [] : [body.message])]).toEqual([op.id, ...expected])
     }
@@ -285,7 +291,8 @@ describe('when the time in the trash is over', () => {
     const { rows } = await sql<{ name: string }>`
       select distinct conrelid::regclass::text as name from pg_constraint
       where confrelid in ('sites'::regclass, 'deploys'::regclass)`.execute(w.db)
-    const known = ['deploys', 'domains', 'previews', 'sites', 'subdomain_changes', 'subdomains']
+    const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
+    const known = ['deploys', 'domains', ...git, 'previews', 'sites', 'subdomain_changes', 'subdomains']
     expect(rows.map((row) => row.name).sort()).toEqual(known)
   })
 

@@ -135,7 +135,7 @@ describe('followRoutes', () => {
     expect(state.reloads).toBe(1)
   })
 
-  test('P01: preview links travel with the route of their site, those whose deploy has files', async () => {
+  test('P01 G04: preview links travel with the route of their site, those whose deploy has files', async () => {
     const project = await makeProject()
     const site = await makeSite(project.id)
     const deploys = []
@@ -151,10 +151,30 @@ describe('followRoutes', () => {
       const links = [purged, linked].map((deploy_id) => ({ ...issued, deploy_id, token_sha256: `hash of ${deploy_id}` }))
       await tx.insertInto('previews').values(links).execute()
       await tx.insertInto('previews').values({ deploy_id: revoked, site_id: site, generation: 2 }).execute()
+      const ref = (name: string) => ({
+        ref: name,
+        fetch_ref: `refs/heads/${name}`,
+        branch: name,
+        from_fork: false,
+        approved: true,
+      })
+      const pushed = { site_id: site, project_id: project.id, updated_at: new Date() }
+      const branches = [
+        { ...pushed, ...ref('shown'), deploy_id: revoked, token_sha256: 'hash of a branch' },
+        { ...pushed, ...ref('purged'), deploy_id: purged, token_sha256: 'hash of a purged one' },
+        { ...pushed, ...ref('closed'), closed_at: new Date() },
+      ]
+      for (const branch of branches) await tx.insertInto('git_previews').values(branch).execute()
       await bumpRoutes(tx, { site_id: site })
     })
-    const preview = { token_sha256: `hash of ${linked}`, deploy_id: linked, manifest_sha256: 'd'.repeat(64) }
-    await until(() => expect(state.routes.get(site)).toMatchObject({ deploy_id: live, previews: [preview] }))
+    const previews = [
+      { token_sha256: `hash of ${linked}`, deploy_id: linked, manifest_sha256: 'd'.repeat(64) },
+      { token_sha256: 'hash of a branch', deploy_id: revoked, manifest_sha256: 'c'.repeat(64) },
+    ]
+    await until(() =>
+      expect(state.routes.get(site)).toMatchObject({ deploy_id: live, previews: expect.arrayContaining(previews) }),
+    )
+    expect(state.routes.get(site)?.previews).toHaveLength(2)
     expect(state.reloads).toBe(1)
   })
 

@@ -32,7 +32,7 @@ export interface ForgeServer {
   /** Who the token belongs to; undefined when it may not know. */
   me: string | undefined
   /** Answers instead of the API, while it says something. */
-  instead: ((asked: Asked) => Told | undefined) | undefined
+  instead: ((asked: Asked) => Told | undefined | Promise<Told>) | undefined
   readonly send: Send
 }
 
@@ -152,7 +152,7 @@ export async function startForgeServer(stack: AsyncDisposableStack): Promise<For
       body: sent === '' ? undefined : JSON.parse(sent),
     }
     server.asked.push(asked)
-    const told: Told = server.instead?.(asked) ?? answer(routes, asked) ?? missing
+    const told: Told = (await server.instead?.(asked)) ?? answer(routes, asked) ?? missing
     const isText = typeof told.body === 'string'
     response.writeHead(told.status ?? 200, { 'content-type': isText ? 'text/html' : 'application/json', ...told.headers })
     response.end(isText ? told.body : JSON.stringify(told.body))

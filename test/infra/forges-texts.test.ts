@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { commentText, inlineCode, statusText } from '../../infra/forges/texts.ts'
+import { inlineCode } from '../../core/inline-code.ts'
+import { commentText, statusText } from '../../infra/forges/texts.ts'
 
 const now = new Date('2026-11-21T12:00:00Z')
 const facts = {

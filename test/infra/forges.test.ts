@@ -163,6 +163,20 @@ describe('records of deployments', () => {
     expect(states).toEqual(['in_progress', 'success', 'inactive'].map((state) => ({ state, ...links })))
   })
 
+  test.each(['inactive', 'replaced', 'overtaken'] as const)(
+    'of GitHub: %s ends what is there, and makes nothing',
+    async (state) => {
+      await using stack = new AsyncDisposableStack()
+      const server = await startForgeServer(stack)
+      const client = connect(server, 'github')
+      expect(await client.recordDeployment({ ...deployment, state })).toBeUndefined()
+      const known_id = await client.recordDeployment(deployment)
+      expect(await client.recordDeployment({ ...deployment, state, known_id })).toBe(known_id)
+      const statuses = server.asked.filter(({ what }) => what.endsWith('/statuses')).map(({ body }) => body.state)
+      expect(statuses).toEqual(['in_progress', 'inactive'])
+    },
+  )
+
   test('of GitHub: two deploys of one commit are two', async () => {
     await using stack = new AsyncDisposableStack()
     const client = connect(await startForgeServer(stack), 'github')
@@ -176,6 +190,8 @@ describe('records of deployments', () => {
     const client = connect(server, 'gitlab')
     const known_id = await client.recordDeployment(deployment)
     expect(await client.recordDeployment({ ...deployment, state: 'success', known_id })).toBe(known_id)
+    await client.recordDeployment({ ...deployment, state: 'replaced', known_id })
+    await client.recordDeployment({ ...deployment, state: 'overtaken', known_id })
     await client.recordDeployment({ ...deployment, state: 'inactive', known_id })
     const calls = server.asked.map(({ what, body }) => [
       what.replace('/api/v4/projects/team%2Fweb%2Fsite', '…').replace(/\?.*/, '?'),
@@ -189,6 +205,7 @@ describe('records of deployments', () => {
       ],
       ['PUT …/environments/9', { external_url: deployment.site_url }],
       [`PUT …/deployments/${known_id}`, { status: 'success' }],
+      [`PUT …/deployments/${known_id}`, { status: 'canceled' }],
       ['GET …/environments?', undefined],
       ['POST …/environments/9/stop', {}],
     ])

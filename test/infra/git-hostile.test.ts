@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { FetchRequest } from '../../infra/git/fetch-process.ts'
 import { fetchRepository } from '../../infra/git/fetch-repository.ts'
-import { type FetchSourceOptions, fetchSource } from '../../infra/git/fetch-source.ts'
 import { defaultGitLimits } from '../../infra/git/limits.ts'
 import { resolveHead } from '../../infra/git/resolve-head.ts'
+import { openSourceFetcher } from '../../infra/git/source-fetcher.ts'
 import { copies, filesOf, idOf, type MadeObject, makePack, packAnswer, packet } from './git-fixtures.ts'
 import { bareRepository, type GitServer, startGitServer, type TreeLine } from './git-server.ts'
 
@@ -17,32 +18,31 @@ const stack = new AsyncDisposableStack()
 afterAll(() => stack.disposeAsync())
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
+const fetcher = openSourceFetcher(dir, { spareMs: 0 })
+const fetchSource = (request: FetchRequest) => fetcher.fetch(request)
+
 let made = 0
-const options = (repo_url: string, own: Partial<FetchSourceOptions> = {}): FetchSourceOptions => {
+const options = (repo_url: string, own: Partial<FetchRequest> = {}): FetchRequest => {
   made += 1
-  return {
-    repo_url,
-    ref: 'main',
-    archive: join(dir, `a${made}.tgz`),
-    workDir: join(dir, `work${made}`),
-    allowPrivate: true,
-    ...own,
-  }
+  return { repo_url, ref: 'main', archive: join(dir, `a${made}.tgz`), allowPrivate: true, ...own }
+}
+
+function workFolder() {
+  const workDir = mkdtempSync(join(dir, 'work-'))
+  return { workDir, [Symbol.dispose]: () => rmSync(workDir, { recursive: true }) }
 }
 
 /** As `refusal`, without the process around it. */
 async function refusalHere(repo_url: string) {
-  const asked = options(repo_url)
-  mkdirSync(asked.workDir)
-  const failed = await fetchRepository({ ...asked, limits: defaultGitLimits }).then(() => 'it was fetched', explained)
-  rmSync(asked.workDir, { recursive: true })
-  return failed
+  using work = workFolder()
+  const asked = { ...options(repo_url), workDir: work.workDir, limits: defaultGitLimits }
+  return await fetchRepository(asked).then(() => 'it was fetched', explained)
 }
 
 const explained = ({ kind, reason, message }: Error & { kind?: string; reason?: string }) => ({ kind, reason, message })
 
 /** The refusal, after which nothing is left. */
-async function refusal(repo_url: string, own: Partial<FetchSourceOptions> = {}) {
+async function refusal(repo_url: string, own: Partial<FetchRequest> = {}) {
   const before = readdirSync(dir)
   const failed = await fetchSource(options(repo_url, own)).then(() => 'it was fetched', explained)
   expect(readdirSync(dir)).toEqual(before)
@@ -464,10 +464,9 @@ describe('checks 65, 66: private addresses', () => {
     const server = stack.use(await startGitServer({ tls: true }))
     server.repository('site').pushFiles({ 'index.html': 'hi' })
     const asked: string[] = []
-    const { archive, workDir } = options('')
-    await using work = new AsyncDisposableStack()
-    mkdirSync(workDir)
-    work.defer(() => rmSync(workDir, { recursive: true }))
+    using work = workFolder()
+    const { workDir } = work
+    const { archive } = options('')
     const fetched = await fetchRepository(
       {
         repo_url: `${server.origin}/site.git`,

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { type FetchSourceOptions, fetchSource } from '../../infra/git/fetch-source.ts'
+import type { FetchRequest } from '../../infra/git/fetch-process.ts'
 import { resolveHead } from '../../infra/git/resolve-head.ts'
+import { openSourceFetcher } from '../../infra/git/source-fetcher.ts'
 import { fetchingProcesses, filesOf } from './git-fixtures.ts'
 import { type GitServer, git, startGitServer } from './git-server.ts'
 
@@ -14,17 +15,20 @@ const dir = mkdtempSync(join(tmpdir(), 'plinth-git-'))
 const stack = new AsyncDisposableStack()
 afterAll(() => stack.disposeAsync())
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
+const work = join(dir, 'work')
+mkdirSync(work)
 // whatever a test did, nothing of it stays
-afterEach(() => expect(readdirSync(dir).filter((name) => name.startsWith('work'))).toEqual([]))
+afterEach(() => expect(readdirSync(work)).toEqual([]))
+const fetcher = openSourceFetcher(work, { spareMs: 0 })
+const fetchSource = (request: FetchRequest) => fetcher.fetch(request)
 
 let made = 0
-const options = (server: GitServer, own: Partial<FetchSourceOptions> = {}): FetchSourceOptions => {
+const options = (server: GitServer, own: Partial<FetchRequest> = {}): FetchRequest => {
   made += 1
   return {
     repo_url: `${server.origin}/site.git`,
     ref: 'main',
     archive: join(dir, `archive-${made}`),
-    workDir: join(dir, `work-${made}`),
     allowPrivate: true,
     ...own,
   }
@@ -251,9 +255,10 @@ describe('the process', () => {
 
   test('is taken along when its parent is killed', async () => {
     const { server, reached } = await hanging()
-    const asked = { ...options(server), archive: join(dir, 'orphan'), workDir: join(dir, 'orphaned') }
-    const source = resolve(import.meta.dirname, '../../infra/git/fetch-source.ts')
-    const script = `import { fetchSource } from ${JSON.stringify(source)}; await fetchSource(${JSON.stringify(asked)})`
+    const asked = { ...options(server), archive: join(dir, 'orphan') }
+    const source = resolve(import.meta.dirname, '../../infra/git/source-fetcher.ts')
+    const folder = JSON.stringify(join(dir, 'orphaned'))
+    const script = `import { openSourceFetcher } from ${JSON.stringify(source)}; await openSourceFetcher(${folder}).fetch(${JSON.stringify(asked)})`
     const parent = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'ignore' })
     await reached
     const [pid] = fetchingProcesses(parent.pid)
@@ -261,6 +266,27 @@ describe('the process', () => {
     parent.kill('SIGKILL')
     await once(parent, 'exit')
     await expect.poll(() => existsSync(`/proc/${pid}`), { timeout: 10_000 }).toBe(false)
+  })
+
+  test('is started ahead for the next repository, reads only one, and ends when none comes', async () => {
+    const { server, repository } = await open()
+    repository.pushFiles(site)
+    const folder = join(dir, 'ahead')
+    await using fetcher = openSourceFetcher(folder, { spareMs: 3000 })
+    expect(fetchingProcesses()).toEqual([])
+    await fetcher.fetch(options(server))
+    await expect.poll(() => fetchingProcesses()).toHaveLength(1)
+    const [spare] = fetchingProcesses()
+    const asked = options(server)
+    await fetcher.fetch(asked)
+    expect(existsSync(asked.archive)).toBe(true)
+    await expect.poll(() => fetchingProcesses()).toHaveLength(1)
+    const [next = 0] = fetchingProcesses()
+    expect(next).not.toBe(spare)
+    process.kill(next, 'SIGKILL')
+    expect((await fetcher.fetch(options(server))).files).toBe(5)
+    await expect.poll(() => fetchingProcesses(), { timeout: 10_000 }).toEqual([])
+    expect(readdirSync(folder)).toEqual([])
   })
 
   test('an abort before the start starts nothing', async () => {

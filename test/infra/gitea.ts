@@ -79,6 +79,10 @@ export interface Gitea extends AsyncDisposable {
   api(method: string, path: string, body?: unknown): Promise<Answer>
   /** A private repository of the user with a first commit on `main`. */
   createRepository(name: string): Promise<GiteaRepository>
+  /** Ends its process; what it holds is there when it starts again. */
+  stop(): Promise<void>
+  /** Resolves when it answers, at the same address. */
+  start(): Promise<void>
 }
 
 export interface GiteaRepository {
@@ -118,15 +122,23 @@ export async function startGitea(): Promise<Gitea> {
   const account = ['--username', 'ada', '--password', password, '--email', 'ada@example.com', '--must-change-password=false']
   await execa(program, ['migrate'], { ...options, extendEnv: false })
   await execa(program, ['admin', 'user', 'create', ...account], { ...options, extendEnv: false })
-  const child = spawn(program, ['web'], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
-  stack.defer(() => end(child))
-  const said = Promise.all([text(child.stdout), text(child.stderr)])
-  const isReady = () =>
-    fetch(`${url}/api/healthz`).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-  await waitUntil('Gitea', isReady, { timeoutMs: 60_000, ended: said.then((lines) => lines.join('\n').slice(-2000)) })
+  let child: ChildProcess | undefined
+  const stop = async () => {
+    if (child) await end(child)
+  }
+  stack.defer(stop)
+  async function start(): Promise<void> {
+    const started = spawn(program, ['web'], { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+    child = started
+    const said = Promise.all([text(started.stdout), text(started.stderr)])
+    const isReady = () =>
+      fetch(`${url}/api/healthz`).then(
+        ({ ok }) => ok,
+        () => false,
+      )
+    await waitUntil('Gitea', isReady, { timeoutMs: 60_000, ended: said.then((lines) => lines.join('\n').slice(-2000)) })
+  }
+  await start()
 
   const basic = `Basic ${Buffer.from(`ada:${password}`).toString('base64')}`
   const scopes = ['write:repository', 'write:issue']
@@ -140,6 +152,8 @@ export async function startGitea(): Promise<Gitea> {
     token,
     api,
     createRepository: (name) => createRepository({ url, token, api, folder: join(dir, 'clones', name) }, name),
+    stop,
+    start,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }

@@ -1,9 +1,6 @@
 import { once } from 'node:events'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { request } from 'node:http'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Egress, type EgressPolicy, judgeEgress, openEgress, publicEgress } from '../../runner/egress.ts'
@@ -118,7 +115,7 @@ describe('a build', () => {
 })
 
 describe('the relay', () => {
-  let folder = ''
+  let entrance: AddressInfo
   let canary: Server
   let hits = 0
   let port = 0
@@ -128,7 +125,6 @@ describe('the relay', () => {
   beforeEach(async () => {
     hits = 0
     lines = []
-    folder = await mkdtemp(join(tmpdir(), 'plinth-egress-'))
     canary = createServer((socket) => {
       hits += 1
       socket.on('error', () => undefined)
@@ -139,23 +135,24 @@ describe('the relay', () => {
     addresses['mirror.test'] = ['127.0.0.1']
     addresses['inner.test'] = ['127.0.0.1']
     addresses['two.test'] = ['127.0.0.1', '::1']
-    egress = await openEgress({
-      folder,
-      uid: undefined,
+    egress = openEgress({
       policy: { ...policy(port), namedHosts: new Set(['mirror.test', 'two.test']) },
       maxBytes: 200_000,
       report: (line) => lines.push(line),
       requestTimeoutMs: 300,
     })
+    const listener = createServer().listen(0, '127.0.0.1')
+    await once(listener, 'listening')
+    entrance = listener.address() as AddressInfo
+    egress.accept(listener)
   })
   afterEach(async () => {
     await egress[Symbol.asyncDispose]()
     canary.close()
-    await rm(folder, { recursive: true })
   })
 
   async function dial(authority: string): Promise<{ status: number; socket: Socket }> {
-    const call = request({ socketPath: egress.socketPath, method: 'CONNECT', path: authority })
+    const call = request({ port: entrance.port, method: 'CONNECT', path: authority })
     call.end()
     const [response, socket, head] = (await once(call, 'connect')) as [{ statusCode: number }, Socket, Buffer]
     socket.unshift(head)
@@ -165,7 +162,7 @@ describe('the relay', () => {
 
   /** Sends these bytes over a connection of their own, and reads what comes until it is closed. */
   async function send(bytes: string | Buffer): Promise<string> {
-    const socket = connect(egress.socketPath)
+    const socket = connect(entrance.port)
     socket.on('error', () => undefined)
     socket.write(bytes)
     return await text(socket).catch((error: NodeJS.ErrnoException) => error.code ?? '')
@@ -195,7 +192,7 @@ describe('the relay', () => {
   )
 
   test('refuses plain http in words, to named hosts too', async () => {
-    const call = request({ socketPath: egress.socketPath, path: `http://mirror.test:${port}/x` }).end()
+    const call = request({ port: entrance.port, path: `http://mirror.test:${port}/x` }).end()
     const [response] = (await once(call, 'response')) as [import('node:http').IncomingMessage]
     expect(response.statusCode).toBe(403)
     expect(await text(response)).toBe('builds reach the network over https only\n')
@@ -250,7 +247,7 @@ describe('the relay', () => {
   })
 
   test('closes what says nothing, and survives more connections than it takes', async () => {
-    const sockets = Array.from({ length: 1000 }, () => connect(egress.socketPath))
+    const sockets = Array.from({ length: 1000 }, () => connect(entrance.port))
     // the queue of the socket may be full, which is an error of connect
     await Promise.all(
       sockets.map(
@@ -273,7 +270,7 @@ describe('the relay', () => {
     canary.on('connection', (socket: Socket) => closed.push(once(socket, 'close')))
     const { socket } = await dial(`mirror.test:${port}`)
     socket.destroy()
-    const hasty = connect(egress.socketPath)
+    const hasty = connect(entrance.port)
     hasty.on('error', () => undefined)
     hasty.write(`CONNECT mirror.test:${port} HTTP/1.1\r\nHost: x\r\n\r\n`, () => hasty.destroy())
     await expect.poll(() => closed.length).toBeGreaterThanOrEqual(1)
@@ -321,13 +318,11 @@ describe('the relay', () => {
     await expect(dial(`mirror.test:${port}`)).rejects.toThrow(/hang up|ECONNRESET|EPIPE/)
   })
 
-  test('leaves no socket behind, and its file is for one user', async () => {
-    expect((await stat(egress.socketPath)).mode & 0o777).toBe(0o600)
+  test('leaves no socket behind', async () => {
     const { socket } = await dial(`mirror.test:${port}`)
     const closed = once(socket, 'close')
     await egress[Symbol.asyncDispose]()
     await closed
-    await expect(stat(egress.socketPath)).rejects.toThrow('ENOENT')
-    egress = await openEgress({ folder, uid: undefined, policy: policy(port), maxBytes: 1, report: () => undefined })
+    await expect(dial(`mirror.test:${port}`)).rejects.toThrow('ECONNREFUSED')
   })
 })

@@ -51,6 +51,22 @@ describe('an install script', () => {
     expect(new Set(said.map((line) => line.split(' ', 1)[0])).size).toBeLessThan(12)
   })
 
+  test('gets no descriptor but its input and output, and finds no other way out in the process that started it', async () => {
+    const said = await probe(`
+      const fs = require('node:fs')
+      say('own', require('node:child_process').execFileSync('sh', ['-c', 'ls /proc/$$/fd; :']).toString().trim().split('\\n').join())
+      for (const pid of fs.readdirSync('/proc').filter((name) => /^\\d+$/.test(name))) {
+        for (const fd of fs.readdirSync('/proc/' + pid + '/fd')) {
+          try { if (/^socket|^\\/(?!dev\\/null|home\\/build)/.test(fs.readlinkSync('/proc/' + pid + '/fd/' + fd))) say(pid === '2' ? 'relay' : 'other', fd) } catch {}
+        }
+      }`)
+    expect(said).toContain('own 0,1,2')
+    const open = (whose: string) => [...new Set(said.filter((line) => line.startsWith(whose)))].map((line) => line.split(' ')[1])
+    // the last says how the commands end
+    expect(open('relay')).toEqual(['0', '1', '2', '3'])
+    expect(open('other')).toEqual(['0', '1', '2'])
+  })
+
   test('reads nothing of the host, of the storage, of another slot, or of another build', async () => {
     const hidden = await mkdtemp(join(tmpdir(), 'plinth-hidden-'))
     await writeFile(join(hidden, 'secret'), canary, { mode: 0o644 })

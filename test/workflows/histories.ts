@@ -11,9 +11,10 @@ export const replay = (history: unknown, bundle = { code: inject('workflowBundle
   Worker.runReplayHistory({ workflowBundle: bundle }, history)
 
 /** Writes the history of a workflow as a fixture when it is asked for: `RECORD_HISTORIES=1 npx vitest run test/workflows/<name>.test.ts`. */
-export function record(temporal: { readonly address: string }, workflowId: string, name: string): void {
+export function record(temporal: { readonly address: string }, workflowId: string, name: string, runId?: string): void {
   if (!process.env['RECORD_HISTORIES']) return
-  const flags = ['--workflow-id', workflowId, '--address', temporal.address, '--output', 'json']
+  const run = runId === undefined ? [] : ['--run-id', runId]
+  const flags = ['--workflow-id', workflowId, ...run, '--address', temporal.address, '--output', 'json']
   writeFileSync(join(folder, `${name}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
 }
 

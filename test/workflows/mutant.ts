@@ -1,6 +1,7 @@
 import { proxyActivities, proxyLocalActivities, sleep, workflowInfo } from '@temporalio/workflow'
 import type { CertificateActivities, OrderInput } from '../../workflows/contract/certificates.ts'
 import type { DomainActivities, DomainInput } from '../../workflows/contract/domains.ts'
+import type { ForgeReportsInput, ReportActivities } from '../../workflows/contract/git.ts'
 import type { NameActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/names.ts'
 import type { DeployActivities, DeployInput, StorageActivities } from '../../workflows/contract.ts'
 
@@ -50,6 +51,12 @@ export async function issueCertificate(input: OrderInput): Promise<void> {
 
 export async function renewCertificates(): Promise<void> {
   await sleep(1)
+}
+
+const reports = proxyActivities<ReportActivities>({ startToCloseTimeout: '15s' })
+
+export async function reportToForge(input: ForgeReportsInput): Promise<void> {
+  await reports.dueReports(input)
 }
 
 export async function sendMail(): Promise<void> {

@@ -1,24 +1,32 @@
+import { isCommitId } from '../../core/git-remotes.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { overStorageQuota, type Plans, planTitle } from '../../core/plans.ts'
+import { overStorageQuota, type Plans } from '../../core/plans.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
+import { hashPreviewToken, type PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
 import { addBlobsOfDeploy, bytesOf, newBlobs, storageBytes } from '../../infra/db/blobs.ts'
 import { findTurn, type TurnState } from '../../infra/db/build-turns.ts'
 import type { Db, Tx } from '../../infra/db/database.ts'
 import * as deploys from '../../infra/db/deploys.ts'
+import { lockSiteOfGitPreview } from '../../infra/db/git-deploys.ts'
+import { showGitPreview } from '../../infra/db/git-previews.ts'
+import { insertGitReport } from '../../infra/db/git-reports.ts'
 import { lockProjectOfDeploy, type ProjectRow } from '../../infra/db/projects.ts'
 import { holdSweeper } from '../../infra/db/sweep.ts'
 import { addBuildMinutes, addBuildTotal } from '../../infra/db/usage.ts'
 import type { Logger } from '../../infra/log.ts'
+import { findBuildInput } from '../build-input.ts'
 import type { Relay } from '../client.ts'
 import type { BuildOutcomeName, BuildResult, DeployActivities, FinishedBuild } from '../contract.ts'
+import { queueReports } from '../reports.ts'
 import { giveTurns } from '../turns.ts'
 
 export interface DeployActivityDeps {
   readonly db: Db
   readonly cas: Cas
   readonly plans: Plans
+  readonly previewTokens: PreviewTokens
   /** How many builds of a project may run or wait for a slot at once. */
   readonly buildsPerProject: number
   readonly relay: Pick<Relay, 'wake'>
@@ -28,23 +36,18 @@ export interface DeployActivityDeps {
 
 /** The steps of a deploy that PostgreSQL decides. Every one is a guarded update, so repeating it is harmless. */
 export function createDeployActivities(deps: DeployActivityDeps): DeployActivities {
-  const { db, cas, plans, buildsPerProject: cap, relay, log, clock } = deps
+  const { db, cas, plans, previewTokens, buildsPerProject: cap, relay, log, clock } = deps
+  const tokenHashOf = (previewId: string, generation: number) => hashPreviewToken(previewTokens(previewId, generation))
   return {
     async claimDeploy(run) {
       const claimed = await deploys.claimDeploy(db, run, clock())
       if (!claimed) return undefined
-      const { status, plan, source_sha256, root_dir, ...work } = claimed
-      const build = source_sha256 && {
-        deploy_id: run.deploy_id,
-        project_id: work.project_id,
-        site_id: work.site_id,
-        source_sha256,
-        storage_bytes: plans[plan].storage_bytes,
-        plan_title: planTitle(plan),
-        root_dir,
-      }
+      const { status, has_source, is_stored, ...work } = claimed
+      const input = has_source ? await findBuildInput(db, plans, run.deploy_id) : undefined
       log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
-      return { ...work, build: build || null, built: status === 'ready' }
+      if (status === 'ready') return { ...work, task: { kind: 'publish' } }
+      if (input) return { ...work, task: { kind: 'build', input } }
+      return { ...work, task: { kind: is_stored ? 'keep' : 'fetch' } }
     },
 
     async takeTurn(run) {
@@ -68,6 +71,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
       const finished = await db.transaction().execute(async (tx): Promise<FinishedBuild | undefined> => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
         if (!project) return undefined
+        const isPreview = await lockSiteOfGitPreview(tx, run.deploy_id)
         await holdSweeper(tx)
         const error = result && (await refusal(tx, project, result, files))
         const changed = error
@@ -79,24 +83,30 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
           await addTotal(tx, changed, error ? 'failed' : 'built')
           await giveTurns(tx, { id: project.id, cap }, now)
         }
-        if (!error) await addBlobsOfDeploy(tx, project.id, files)
+        if (error || isPreview) await report(tx, changed)
         log.info({ ...run, status: changed.status }, 'deploy built')
-        return error ? { status: 'failed', error } : { status: 'ready' }
+        if (error) return { status: 'failed', error }
+        await addBlobsOfDeploy(tx, project.id, files)
+        return isPreview ? { status: 'ready', preview: await showGitPreview(tx, changed, tokenHashOf, now) } : { status: 'ready' }
       })
       relay.wake()
       return finished
     },
 
-    async failBuild(run, error) {
+    async failBuild(run, { error, by }) {
       await db.transaction().execute(async (tx) => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
         const changed = project && (await deploys.failDeploy(tx, run, { error }, clock()))
         if (!changed) return
-        await addTotal(tx, changed, 'platform_failure')
+        await addTotal(tx, changed, by === 'platform' ? 'platform_failure' : 'failed')
         await giveTurns(tx, { id: project.id, cap }, clock())
+        // what the push said of its commit is all that is known of one that was not fetched
+        if (changed.git && isCommitId(changed.git.commit))
+          await insertGitReport(tx, { deploy_id: changed.id, site_id: changed.site_id })
+        await report(tx, changed)
       })
       relay.wake()
-      log.error({ ...run, error }, 'deploy failed')
+      log[by === 'platform' ? 'error' : 'info']({ ...run, error }, 'deploy failed')
     },
 
     async publishDeploy({ deploy_id, attempt }) {
@@ -107,6 +117,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
         const { deploy, trashed } = found
         if (deploy.status === 'active' || deploy.status === 'superseded') return deploy.status
         if (deploy.status !== 'ready' || deploy.artifacts_purged) return undefined
+        await report(tx, deploy)
         if (trashed || (await deploys.isOvertaken(tx, deploy))) {
           await deploys.supersedeDeploy(tx, deploy_id)
           return 'superseded'
@@ -114,9 +125,15 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
         await deploys.activateDeploy(tx, deploy, now)
         return 'active'
       })
+      relay.wake()
       log.info({ deploy_id, status }, 'deploy published')
       return status
     },
+  }
+
+  /** What becomes of a deploy from a repository is told to its forge. */
+  async function report(tx: Tx, { source_kind, site_id }: deploys.DeployRow): Promise<void> {
+    if (source_kind === 'git') await queueReports(tx, site_id)
   }
 
   /** Why the artifact cannot be published; undefined when it can. */

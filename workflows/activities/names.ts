@@ -9,9 +9,10 @@ import { insertWorkflowSignals } from '../../infra/db/workflow-starts.ts'
 import type { Relay } from '../client.ts'
 import { domainChangedSignal } from '../contract/domains.ts'
 import type { NameActivities, TrashOutcome } from '../contract/names.ts'
+import { queueReports } from '../reports.ts'
 import { giveTurns } from '../turns.ts'
 
-export interface NameActivityDeps extends ArtifactDeps {
+export interface NameActivityDeps extends Omit<ArtifactDeps, 'queueReports'> {
   /** How many builds of a project may run or wait for a slot at once. */
   readonly buildsPerProject: number
   readonly relay: Pick<Relay, 'wake'>
@@ -28,7 +29,7 @@ export function createNameActivities(deps: NameActivityDeps): NameActivities {
       if (clock() < trashing.purge_at) return 'early'
       const { project_id } = found
       if (!(await begin(trashing, project_id))) return endOf((await findTrashing(db, trashing)).state)
-      const deploys = await purgeDeploys(deps, site_id, heartbeat)
+      const deploys = await purgeDeploys({ ...deps, queueReports }, site_id, heartbeat)
       await remove(site_id, project_id)
       log.info({ site_id, project_id, deploys }, 'site removed for good')
       return 'purged'

@@ -1,16 +1,18 @@
 import { heartbeat } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { AppError } from '../../core/errors.ts'
-import { buildLogPeriodMs, sweepGraceMs } from '../../core/limits.ts'
+import { buildLogPeriodMs, deliveryPeriodMs, sweepGraceMs } from '../../core/limits.ts'
 import { applyRetentionEverywhere, type RetentionDeps } from '../../infra/artifacts/retention.ts'
 import { dropUnusedBlobs, sweepObjects } from '../../infra/artifacts/sweep.ts'
 import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
 import { removeOldLogs } from '../../infra/build-logs/expire.ts'
+import { dropOldDeliveries } from '../../infra/db/git-connections.ts'
 import type { StorageActivities } from '../contract.ts'
+import { queueReports } from '../reports.ts'
 
 const defaultMaxShare = 0.2
 
-export interface StorageActivityDeps extends RetentionDeps {
+export interface StorageActivityDeps extends Omit<RetentionDeps, 'queueReports'> {
   readonly buildLogs: BuildLogs
 }
 
@@ -20,7 +22,8 @@ export function createStorageActivities(deps: StorageActivityDeps): StorageActiv
   const options = () => ({ before: new Date(clock().getTime() - sweepGraceMs), progress: heartbeat })
   return {
     async purgeExpired() {
-      return `purged ${count(await applyRetentionEverywhere(deps))} deploys`
+      await dropOldDeliveries(db, new Date(clock().getTime() - deliveryPeriodMs))
+      return `purged ${count(await applyRetentionEverywhere({ ...deps, queueReports }))} deploys`
     },
 
     async removeOldLogs() {

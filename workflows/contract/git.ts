@@ -2,6 +2,7 @@ import { shortName, signals, type WorkflowSignal } from '../contract.ts'
 
 export interface ForgeReportsInput {
   readonly site_id: string
+  readonly project_id: string
 }
 
 /** What a forge has not been told yet. */
@@ -10,21 +11,23 @@ export interface DueReport {
   readonly kind: 'commit' | 'comment'
   /** Of the deploy, or of the preview. */
   readonly id: string
+  /** What the forge should know; what is sent is what is so at that moment. */
+  readonly state: string
   /** One line for operators. */
   readonly summary: string
 }
 
-/** Activities of the control queue, implemented in `activities/reports.ts`. Each may be repeated. */
+/** Implemented in `activities/reports.ts`. Each may be repeated. */
 export interface ReportActivities {
   /** What of the site is to be told to its forge; none when the site is gone, is not connected, or cannot report. */
   dueReports(input: ForgeReportsInput): Promise<DueReport[]>
-  /** Tells the forge what is so now, and notes it. @throws what Temporal retries when the forge is away or busy */
+  /** An activity of the report queue. Tells the forge what is so now, and notes it. @throws ApplicationFailure, which says whether and when to try again */
   sendReport(report: DueReport): Promise<void>
-  /** Notes that the forge does not take the report, so that it is not tried again. */
+  /** Notes that the forge does not take the report, so that it is not tried again until there is something new. */
   giveUpReport(report: DueReport, error: string): Promise<void>
 }
 
-/** Lives while there is something to report; tells the forge of a site one thing after another. */
+/** Lives while there is something to report. */
 const reportsWorkflowId = (site_id: string) => `git:${site_id}`
 
 /** Tells a site's forge what is new, now or by the workflow that does so already. */
@@ -40,7 +43,7 @@ export function reportsSignal(site: {
     start: {
       workflow_id,
       type: 'reportToForge',
-      input: { site_id: site.site_id },
+      input: { site_id: site.site_id, project_id: site.project_id } satisfies ForgeReportsInput,
       summary: `**${shortName(site.site_name)}** reports to its forge`,
       attributes: { ProjectId: site.project_id, SiteId: site.site_id, SiteName: site.site_name, Trigger: 'git' },
     },

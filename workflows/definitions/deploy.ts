@@ -10,8 +10,11 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow'
+import { counted } from '../../core/amounts.ts'
+import { inlineCode } from '../../core/inline-code.ts'
 import {
   type BuildActivities,
+  type BuildFailure,
   type BuildInput,
   type BuildResult,
   type CheckActivities,
@@ -20,6 +23,8 @@ import {
   type DeployInput,
   type DeployReport,
   type DeployRunInput,
+  type DeployTask,
+  type FetchActivities,
   type FinishedBuild,
   queues,
   type RetentionActivities,
@@ -38,7 +43,7 @@ const { claimDeploy } = step('take the deploy, if no other run owns it')
 const { takeTurn } = step('ask for a turn: one build of a site at a time, a few of a project')
 const { markBuilding } = step('queued → building: a runner has begun')
 const { finishBuild } = step('building → ready or failed, within the storage quota')
-const { failBuild } = step('→ failed: the platform is at fault, or the operator cancelled it')
+const { failBuild } = step('→ failed: the repository or the platform is at fault, or the operator cancelled it')
 const { publishDeploy } = step('ready → active, unless a later deploy is live')
 
 const { buildSource } = proxyActivities<BuildActivities>({
@@ -47,6 +52,14 @@ const { buildSource } = proxyActivities<BuildActivities>({
   startToCloseTimeout: '2h',
   heartbeatTimeout: '10s',
   retry: { initialInterval: '1s', maximumInterval: '30s', maximumAttempts: 4 },
+})
+
+const { fetchRepository } = proxyActivities<FetchActivities>({
+  taskQueue: queues.fetch,
+  startToCloseTimeout: '3m',
+  heartbeatTimeout: '10s',
+  // the activity itself counts its tries: a server that is away ends the deploy, a database that is away does not
+  retry: { initialInterval: '4s', maximumInterval: '1m' },
 })
 
 // what follows a publication may fail: the deploy is live
@@ -74,15 +87,16 @@ export async function deploy(input: DeployInput): Promise<DeployReport> {
   const story = createStory()
   const work = await claimDeploy(run)
   if (!work) return story.end('stale', lost)
-  story.about(`**${work.site_name}** · deploy ${work.seq} from ${work.source_kind}`)
+  story.about(titleOf(work))
 
-  if (!work.built) {
-    const finished = work.build ? await build(run, work, work.build, story) : await keepFiles(run, story)
+  if (work.task.kind !== 'publish') {
+    const finished = work.task.kind === 'keep' ? await keepFiles(run, story) : await build(run, work, work.task, story)
     if (!finished) return story.end('stale', lost)
     if (finished.status === 'failed') {
       const { summary, rest } = tellError(finished.error)
       return story.end('failed', summary, [...rest, whereTheLogIs(run)])
     }
+    if (finished.preview) story.did(previewTexts[finished.preview])
   }
   // from here on a cancellation comes too late
   return await CancellationScope.nonCancellable(() => publish(run, work, story))
@@ -99,20 +113,38 @@ async function keepFiles(run: DeployRunInput, story: Story): Promise<FinishedBui
 async function build(
   run: DeployRunInput,
   work: ClaimedWork,
-  input: BuildInput,
+  task: Extract<DeployTask, { kind: 'build' | 'fetch' }>,
   story: Story,
 ): Promise<FinishedBuild | undefined> {
   let result: BuildResult
   try {
     if (!(await waitForTurn(run, story))) return undefined
-    result = await buildOnRunner(run, work, input, story)
+    const source = task.kind === 'build' ? task : await fetchSource(run, work, story)
+    if (!source) return undefined
+    if ('error' in source) return await fail(run, { error: source.error, by: 'source' })
+    result = await buildOnRunner(run, work, source.input, story)
   } catch (error) {
-    const text = platformFault(error)
-    await CancellationScope.nonCancellable(() => failBuild(run, text))
-    return { status: 'failed', error: text }
+    return await fail(run, { error: platformFault(error), by: 'platform' })
   }
   if (result.outcome === 'built') story.did(builtText(result))
   return await CancellationScope.nonCancellable(() => finishBuild(run, result))
+}
+
+async function fail(run: DeployRunInput, failure: BuildFailure): Promise<FinishedBuild> {
+  await CancellationScope.nonCancellable(() => failBuild(run, failure))
+  return { status: 'failed', error: failure.error }
+}
+
+/** What to build, or why the repository cannot be fetched. */
+async function fetchSource(run: DeployRunInput, work: ClaimedWork, story: Story) {
+  story.goesOn(`fetches the repository since ${timeNow()}; up to five tries, then the build`)
+  const summary = `fetch the repository of ${work.site_name}, deploy ${work.seq}`
+  const result = await fetchRepository.executeWithOptions({ summary }, [run])
+  if (result?.outcome !== 'fetched') return result
+  const { commit, message, author, ref } = result.git
+  const words = [inlineCode(`${ref}@${commit.slice(0, 7)}`), inlineCode(message), 'by', inlineCode(author)]
+  story.did(`✅ fetched ${words.filter((word) => word !== '').join(' ')} (${result.facts})`)
+  return result
 }
 
 /** PostgreSQL gives turns and has a signal sent with each; asking again now and then only mends what was lost. */
@@ -161,6 +193,8 @@ async function buildOnRunner(run: DeployRunInput, work: ClaimedWork, input: Buil
 
 async function publish(run: DeployRunInput, work: ClaimedWork, story: Story): Promise<DeployReport> {
   if (!work.activate) {
+    // pushes to a preview make deploys without an end
+    if (work.source_kind === 'git') await purgeOld(work, story)
     await recommend(run, work, story)
     return story.end('ready', '✅ ready, not published')
   }
@@ -197,13 +231,23 @@ async function recommend({ deploy_id }: DeployRunInput, work: ClaimedWork, story
 function platformFault(error: unknown): string {
   if (isCancellation(error)) return 'the operator cancelled the build; deploy again'
   if (!(error instanceof ActivityFailure)) throw error
-  return `the build machine failed (${causeOf(error)}); deploy again, and tell the operator if it repeats`
+  const failed = error.activityType === 'fetchRepository' ? 'fetching the repository' : 'the build machine'
+  return `${failed} failed (${causeOf(error)}); deploy again, and tell the operator if it repeats`
 }
 
 function causeOf(error: unknown): string {
   const cause = error instanceof ActivityFailure ? (error.cause ?? error) : error
   return (cause instanceof Error ? cause.message : String(cause)).split('\n', 1)[0] ?? ''
 }
+
+const titleOf = ({ site_name, seq, source_kind, git_ref }: ClaimedWork) =>
+  `**${site_name}** · deploy ${seq} from ${source_kind}${git_ref === null ? '' : ` ${inlineCode(git_ref)}`}`
+
+const previewTexts = {
+  shown: '✅ the link of the preview shows it',
+  closed: '➖ the preview was closed meanwhile: no link shows it',
+  overtaken: '➖ the link of the preview shows a later one',
+} as const
 
 const builtText = ({ build_mode, build_seconds, ...result }: BuildResult) => {
   const files = result.outcome === 'built' ? `, ${counted(result.file_count, 'file')}` : ''
@@ -212,7 +256,5 @@ const builtText = ({ build_mode, build_seconds, ...result }: BuildResult) => {
 
 const secondsSinceStart = () => Math.round((Date.now() - workflowInfo().startTime.getTime()) / 1000)
 
-const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
-
 const whereTheLogIs = ({ deploy_id }: DeployRunInput) =>
-  `The log of the build: \`GET /api/v1/deploys/${deploy_id}/logs\`; faults of the platform: the activity \`buildSource\` below`
+  `The log of the build: \`GET /api/v1/deploys/${deploy_id}/logs\`; faults of the platform: the activities \`fetchRepository\` and \`buildSource\` below`

@@ -89,4 +89,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       deployment_id text
     )`.execute(db)
   await sql`create index git_reports_site on git_reports (site_id)`.execute(db)
+  // what may have to be told yet: of most deploys everything was
+  await sql`
+    create index git_reports_open on git_reports (site_id)
+      where reported is null or reported in ('pending', 'success')`.execute(db)
 }

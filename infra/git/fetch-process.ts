@@ -1,15 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { FetchedSource, RepositoryRequest } from './fetch-repository.ts'
 import { GitError, type GitFailure } from './git-error.ts'
 import { defaultGitLimits, type GitLimits } from './limits.ts'
 
-export interface FetchSourceOptions extends Omit<RepositoryRequest, 'limits'> {
-  /** Created, and removed at the end with everything in it. */
-  readonly workDir: string
-  readonly limits?: Partial<GitLimits>
+export interface FetchRequest extends Omit<RepositoryRequest, 'limits' | 'workDir'> {
+  readonly limits?: Partial<GitLimits> | undefined
   /** Its abort ends the fetching; the promise rejects with its reason. */
   readonly signal?: AbortSignal | undefined
 }
@@ -20,35 +18,50 @@ export type Outcome =
   | { readonly refused: { readonly reason: GitFailure; readonly message: string } }
   | { readonly broken: string }
 
+/** A process that reads one repository of a stranger, in a folder of its own. Disposing ends it and removes the folder. */
+export interface FetchProcess extends AsyncDisposable {
+  /**
+   * Once. The archive is absent after a failure.
+   * @throws GitError with a message for the owner of the repository
+   */
+  fetch(request: FetchRequest): Promise<FetchedSource>
+  isAlive(): boolean
+}
+
 const heapMb = 256
 
-/**
- * Fetches one commit of a repository in a process of its own and writes its files into an archive, which is absent after a failure.
- * @throws GitError with a message for the owner of the repository
- */
-export async function fetchSource({ limits, signal, ...asked }: FetchSourceOptions): Promise<FetchedSource> {
-  const request: RepositoryRequest = {
-    ...asked,
-    archive: resolve(asked.archive),
-    workDir: resolve(asked.workDir),
-    limits: { ...defaultGitLimits, ...limits },
-  }
-  signal?.throwIfAborted()
-  await mkdir(request.workDir, { recursive: true, mode: 0o700 })
-  let isFetched = false
-  try {
-    const fetched = await runChild(request, signal)
-    isFetched = true
-    return fetched
-  } finally {
-    await rm(request.workDir, { recursive: true, force: true })
-    if (!isFetched) await rm(request.archive, { force: true })
+/** @param parent where the folder is made */
+export async function startFetchProcess(parent: string): Promise<FetchProcess> {
+  await mkdir(parent, { recursive: true, mode: 0o700 })
+  const workDir = resolve(await mkdtemp(join(parent, 'fetch-')))
+  const child = start(workDir)
+  const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
+  // it is looked at when somebody waits for it
+  exited.catch(() => undefined)
+  return {
+    isAlive: () => child.exitCode === null && child.signalCode === null && child.connected,
+    async fetch({ limits, signal, archive, ...asked }) {
+      signal?.throwIfAborted()
+      const made = join(workDir, 'source.tar.gz')
+      const request = { ...asked, archive: made, workDir, limits: { ...defaultGitLimits, ...limits } }
+      const fetched = await ask(child, exited, request, signal)
+      await rename(made, archive)
+      return fetched
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exited.catch(() => undefined)
+      await rm(workDir, { recursive: true, force: true })
+    },
   }
 }
 
-async function runChild(request: RepositoryRequest, signal: AbortSignal | undefined): Promise<FetchedSource> {
-  const child = start(request)
-  const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
+async function ask(
+  child: ChildProcess,
+  exited: Promise<[number | null, NodeJS.Signals | null]>,
+  request: RepositoryRequest,
+  signal: AbortSignal | undefined,
+): Promise<FetchedSource> {
   const deadline = AbortSignal.timeout(request.limits.timeoutMs)
   const kill = () => void child.kill('SIGKILL')
   const ending = signal ? AbortSignal.any([signal, deadline]) : deadline
@@ -70,7 +83,6 @@ async function runChild(request: RepositoryRequest, signal: AbortSignal | undefi
     throw new Error(`the process that fetches repositories ended with ${killedBy ?? `exit code ${code}`}`)
   } finally {
     ending.removeEventListener('abort', kill)
-    kill()
   }
 }
 
@@ -84,8 +96,8 @@ const tookTooLong = (timeoutMs: number) =>
   new GitError('timeout', `fetching the repository took longer than ${timeoutMs / 1000} s; it is tried again later`)
 
 /** It may write nowhere else, start nothing, and inherits nothing; the token goes over the channel, where no process list shows it. */
-function start({ workDir, archive }: RepositoryRequest): ChildProcess {
-  const rights = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${workDir}`, `--allow-fs-write=${archive}`]
+function start(workDir: string): ChildProcess {
+  const rights = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${workDir}`]
   const flags = [`--max-old-space-size=${heapMb}`, '--disable-warning=ExperimentalWarning', ...rights]
   return spawn(process.execPath, [...flags, join(import.meta.dirname, 'fetch-child.ts')], {
     cwd: workDir,

@@ -1,0 +1,143 @@
+import { isIP } from 'node:net'
+import { z } from 'zod'
+import { parseRootDir } from '../core/build-plan.ts'
+import { invalid } from '../core/errors.ts'
+import { isBranchName, isCommitId, judgeRepoUrl } from '../core/git-remotes.ts'
+import type { Config } from '../infra/config.ts'
+import { seal } from '../infra/crypto/seal.ts'
+import type { Tx } from '../infra/db/database.ts'
+import { findConnection, forgetForge, type GitConnectionRow, saveConnection } from '../infra/db/git-connections.ts'
+import { closeGitPreviewsOfSite } from '../infra/db/git-previews.ts'
+import { lockProject } from '../infra/db/projects.ts'
+import { lockSite, type SiteRow } from '../infra/db/sites.ts'
+import { isPublicAddress } from '../infra/net/public-address.ts'
+import { inTrash } from './accept-deploy.ts'
+import type { Deps } from './context.ts'
+
+const maxCommandLength = 1000
+const maxPathLength = 300
+const maxWatchPaths = 100
+
+/** One line of text. */
+function line(minLength: number, maxLength: number) {
+  const form = new RegExp(`^\\P{Cc}{${minLength},${maxLength}}$`, 'u')
+  return z
+    .string()
+    .refine((text) => text.isWellFormed() && form.test(text), `must be one line of ${minLength} to ${maxLength} characters`)
+    .meta({ minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
+}
+
+const command = line(0, maxCommandLength).nullable().default(null)
+// what is no folder is a 400 and not a 422
+const folder = z.string().nullable().default(null)
+
+/** What connects a repository; everything but the token is replaced. */
+export const connectionInput = {
+  repo_url: z
+    .string()
+    .meta({ minLength: 1, maxLength: 2048, pattern: '^https?://[^\\s/@?#\\\\]+/[^\\s?#\\\\]+$' })
+    .describe('The https address that `git clone` takes, without a user or a token.'),
+  branch: z.string().meta({ minLength: 1, maxLength: 255 }).default('main').describe('The branch that goes live.'),
+  token: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,2000}$/, 'must be 1 to 2000 printable characters without spaces')
+    .nullable()
+    .optional()
+    .describe('For a private repository, and for reports to its forge; kept when absent, erased by null.'),
+  install_command: command.describe('In place of the usual install; null or empty is as with an archive.'),
+  build_command: command.describe('In place of the build script; null or empty is as with an archive.'),
+  output_dir: folder.describe('The folder that is published; null or empty is the first of the usual ones.'),
+  root_dir: folder.describe('The folder that is built, such as apps/web; null or empty is that of the site.'),
+  branch_previews: z.boolean().default(false).describe('Whether other branches get a preview.'),
+  pull_request_previews: z.boolean().default(true).describe('Whether pull requests get a preview.'),
+  watch_paths: z
+    .array(line(1, maxPathLength))
+    .max(maxWatchPaths)
+    .default([])
+    .describe(
+      'Patterns such as `docs/**` and `!docs/drafts/**`: pushes that change no such file are skipped; none: every push counts.',
+    ),
+}
+
+type Settings = z.output<z.ZodObject<typeof connectionInput>>
+
+/**
+ * Connects the repository to the site, or changes the connection. What was known of another repository is forgotten.
+ * @throws AppError `invalid`; `conflict` when the site is in the trash
+ */
+export async function connectRepository(ctx: Deps, site: SiteRow, input: Settings): Promise<GitConnectionRow> {
+  const { token, ...settings } = input
+  const wanted = {
+    ...settings,
+    repo_url: readRepoUrl(ctx.config, input.repo_url),
+    branch: readBranch(input.branch),
+    install_command: input.install_command?.trim() || null,
+    build_command: input.build_command?.trim() || null,
+    output_dir: readOutputDir(input.output_dir),
+    root_dir: readFolder('root_dir', input.root_dir),
+  }
+  const place = { site_id: site.id, project_id: site.project_id }
+  return await ctx.db.transaction().execute(async (tx) => {
+    await lockProject(tx, site.project_id)
+    const locked = await lockSite(tx, site.project_id, site.id)
+    if (!locked || locked.deletion_scheduled_at) throw inTrash()
+    const before = await findConnection(tx, site.id)
+    const token_sealed = token === undefined ? keptToken(before, wanted.repo_url) : sealToken(ctx, site.id, token)
+    if (before && !isSameRepository(before.repo_url, wanted.repo_url)) await forgetRepository(tx, place, ctx.clock())
+    return await saveConnection(tx, { ...place, ...wanted, token_sealed }, ctx.clock())
+  })
+}
+
+/** Nothing of a repository holds for another one: previews, approvals, comments, reports. The caller holds the project's lock. */
+export async function forgetRepository(
+  tx: Tx,
+  { site_id, project_id }: { readonly site_id: string; readonly project_id: string },
+  now: Date,
+): Promise<void> {
+  await lockSite(tx, project_id, site_id)
+  await forgetForge(tx, site_id)
+  await closeGitPreviewsOfSite(tx, site_id, now)
+}
+
+const sealToken = ({ keyring }: Deps, siteId: string, token: string | null) =>
+  token && seal(keyring, token, { table: 'git_connections', id: siteId, column: 'token_sealed' })
+
+/** @throws AppError `invalid` when it would be sent to another server than the one that it was given for */
+function keptToken(before: GitConnectionRow | undefined, repoUrl: string): string | null {
+  if (!before?.token_sealed) return null
+  if (new URL(before.repo_url).origin === new URL(repoUrl).origin) return before.token_sealed
+  throw invalid('token belongs to the server of the former repo_url: give one for the new server, or null for none')
+}
+
+const isSameRepository = (one: string, other: string) => bare(one) === bare(other)
+const bare = (url: string) => url.replace(/\.git$/, '')
+
+function readRepoUrl({ git }: Config, text: string): string {
+  const verdict = judgeRepoUrl(text, git)
+  if (verdict.kind === 'bad') throw invalid(`repo_url ${verdict.reason}`)
+  const host = new URL(verdict.url).hostname.replace(/^\[|\]$/g, '')
+  const isPrivate = isIP(host) ? !isPublicAddress(host) : /(^|\.)localhost(\.localdomain)?$/.test(host)
+  if (isPrivate && !git.allowPrivate)
+    throw invalid('repo_url leads into a private network; use the public address of the repository')
+  return verdict.url
+}
+
+function readBranch(name: string): string {
+  if (!isBranchName(name)) throw invalid('branch is no name that a branch may have')
+  if (name.startsWith('refs/')) throw invalid('branch is a full ref; leave out refs/heads/')
+  if (isCommitId(name)) throw invalid('branch is the id of a commit; name a branch')
+  return name
+}
+
+function readFolder(member: string, text: string | null): string | null {
+  const parsed = parseRootDir(text ?? '')
+  if (!parsed.ok) throw invalid(`${member} ${parsed.reason}; name a folder of the repository`)
+  return parsed.rootDir
+}
+
+function readOutputDir(text: string | null): string | null {
+  const folder = readFolder('output_dir', text)
+  if (folder === null && text?.trim())
+    throw invalid('output_dir is the root of the source; name the folder that the build writes')
+  return folder
+}

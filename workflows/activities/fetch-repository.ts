@@ -1,0 +1,175 @@
+import { createReadStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Context } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import { counted, sizeText } from '../../core/amounts.ts'
+import type { GitSource } from '../../core/deploy.ts'
+import { oneLine } from '../../core/inline-code.ts'
+import { maskSecrets } from '../../core/masking.ts'
+import type { Plans } from '../../core/plans.ts'
+import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { findMissing } from '../../infra/cas/missing.ts'
+import type { Config } from '../../infra/config.ts'
+import { type Keyring, open } from '../../infra/crypto/seal.ts'
+import { type Db, isDatabaseAway } from '../../infra/db/database.ts'
+import { type FetchedContent, findGitFetch, type GitFetch, setFetchedSource } from '../../infra/db/git-deploys.ts'
+import { insertGitReport } from '../../infra/db/git-reports.ts'
+import { lockProject } from '../../infra/db/projects.ts'
+import { holdSweeper } from '../../infra/db/sweep.ts'
+import type { FetchedSource } from '../../infra/git/fetch-repository.ts'
+import { GitError } from '../../infra/git/git-error.ts'
+import type { SourceFetcher } from '../../infra/git/source-fetcher.ts'
+import type { Logger } from '../../infra/log.ts'
+import { findBuildInput } from '../build-input.ts'
+import type { Relay } from '../client.ts'
+import type { DeployRunInput, FetchActivities, FetchResult } from '../contract.ts'
+import { queueReports } from '../reports.ts'
+
+export interface FetchActivityDeps {
+  readonly config: Config
+  readonly db: Db
+  readonly cas: Cas
+  readonly buildLogs: BuildLogs
+  readonly keyring: Keyring
+  readonly fetcher: SourceFetcher
+  readonly plans: Plans
+  readonly relay: Pick<Relay, 'wake'>
+  readonly log: Logger
+}
+
+const heartbeatMs = 2000
+/** Tries before a server that is away, busy or slow ends the deploy. */
+const maxTries = 5
+/** Tries before a fault of the platform ends it; without its database it is tried on and on. */
+const maxFaults = 10
+
+/** Where repositories lie while they are read. */
+export const fetchesDir = ({ dataDir }: Pick<Config, 'dataDir'>) => join(dataDir, 'git-fetches')
+
+/** The activities of the fetch queue. A stranger's repository is read in a process of its own, which a cancellation kills. */
+export function createFetchActivities(deps: FetchActivityDeps): FetchActivities {
+  const { config, db, cas, keyring, fetcher, relay, log } = deps
+  const dir = fetchesDir(config)
+
+  async function fetchOnce(run: DeployRunInput, attempt: number, signal: AbortSignal): Promise<FetchResult | undefined> {
+    const asked = await findGitFetch(db, run)
+    if (!asked) return undefined
+    // the answer of an earlier try was lost
+    if (asked.source_sha256 && asked.git) return await fetched(run, asked.git, 'fetched before')
+    const token = tokenOf(asked)
+    const line = lineWriter(deps, run.deploy_id, token === undefined ? [] : [token])
+    const what = whatToFetch(asked)
+    if ('refused' in what) return await refuse(line, what.refused)
+    const archive = join(dir, `${run.run_id}-${attempt}.tar.gz`)
+    try {
+      await line(`fetching ${what.name} of ${what.repo_url}`)
+      const { allowPrivate } = config.git
+      const caFile = config.inherited.NODE_EXTRA_CA_CERTS
+      const found = await fetcher.fetch({ ...what, token, archive, allowPrivate, caFile, signal })
+      const git = { commit: found.commit.oid, ref: what.name, message: found.commit.message, author: found.commit.author }
+      for (const text of foundLines(found)) await line(text)
+      const source = await cas.put(createReadStream(archive))
+      const { skipped_paths } = found
+      if (!(await keep(run, asked, { git, source, skipped_paths }))) return undefined
+      log.info(
+        { ...run, site_id: asked.site_id, commit: git.commit, files: found.files, bytes: found.bytes },
+        'repository fetched',
+      )
+      return await fetched(run, git, amounts(found))
+    } catch (error) {
+      if (signal.aborted || !(error instanceof GitError)) throw error
+      if (error.kind !== 'unavailable' || attempt >= maxTries) return await refuse(line, error.message)
+      await line(error.message)
+      throw error
+    } finally {
+      await rm(archive, { force: true })
+    }
+  }
+
+  function tokenOf({ site_id, token_sealed }: GitFetch): string | undefined {
+    if (token_sealed === null) return undefined
+    return open(keyring, token_sealed, { table: 'git_connections', id: site_id, column: 'token_sealed' })
+  }
+
+  /** False when another run owns the deploy meanwhile. */
+  async function keep(run: DeployRunInput, { project_id, site_id }: GitFetch, content: FetchedContent): Promise<boolean> {
+    const kept = await db.transaction().execute(async (tx) => {
+      await lockProject(tx, project_id)
+      await holdSweeper(tx)
+      if ((await findMissing(cas, [content.source.sha256])).length > 0)
+        throw new Error('the source was swept away before it had its row')
+      if (!(await setFetchedSource(tx, run, content))) return false
+      await insertGitReport(tx, { deploy_id: run.deploy_id, site_id })
+      await queueReports(tx, site_id)
+      return true
+    })
+    relay.wake()
+    return kept
+  }
+
+  async function fetched({ deploy_id }: DeployRunInput, git: GitSource, facts: string): Promise<FetchResult | undefined> {
+    const input = await findBuildInput(db, deps.plans, deploy_id)
+    if (!input) return undefined
+    const { size } = await deps.buildLogs.read(deploy_id, 0, 0)
+    return { outcome: 'fetched', input: { ...input, log_bytes: size }, git, facts }
+  }
+
+  return {
+    async fetchRepository(run) {
+      const { info, cancellationSignal, heartbeat } = Context.current()
+      const timer = setInterval(() => heartbeat(), heartbeatMs)
+      try {
+        return await fetchOnce(run, info.attempt, cancellationSignal)
+      } catch (error) {
+        if (cancellationSignal.aborted || isDatabaseAway(error) || info.attempt < maxFaults) throw error
+        throw ApplicationFailure.create({ message: (error as Error).message, nonRetryable: true })
+      } finally {
+        clearInterval(timer)
+      }
+    },
+  }
+}
+
+/** What the deploy is of, for people and for git; or why nothing is fetched. */
+function whatToFetch(asked: GitFetch) {
+  const { repo_url, branch, activate, preview_ref, fetch_ref } = asked
+  if (repo_url === null || branch === null) return { refused: disconnected }
+  if (activate) return { repo_url, name: branch, ref: branch }
+  if (preview_ref === null || fetch_ref === null || !asked.may_build) return { refused: closed }
+  return { repo_url, name: preview_ref, ref: fetch_ref }
+}
+
+const disconnected = 'the repository was disconnected; connect it and deploy again'
+const closed = 'the preview was closed, or its pull request is not approved; push to its branch to open it, or approve it'
+
+type WriteLine = (text: string) => Promise<void>
+
+async function refuse(line: WriteLine, error: string): Promise<FetchResult> {
+  await line(`failed: ${error}`)
+  return { outcome: 'failed', error }
+}
+
+/** Writes lines into the log of the build, before it begins. What cannot be written is no reason to fail. */
+function lineWriter({ buildLogs, log }: FetchActivityDeps, deployId: string, secrets: readonly string[]): WriteLine {
+  return async (text) => {
+    try {
+      await buildLogs.append(deployId, Buffer.from(`${oneLine(maskSecrets(text, secrets))}\n`))
+    } catch (error) {
+      log.error({ err: error, deploy_id: deployId }, 'build log not written')
+    }
+  }
+}
+
+const shownPaths = 10
+
+function foundLines({ skipped_paths, ...found }: FetchedSource): string[] {
+  const { oid, message, author } = found.commit
+  const commit = `commit ${oid.slice(0, 7)} ${JSON.stringify(message)} by ${author}, ${amounts(found)}`
+  if (skipped_paths.length === 0) return [commit]
+  const more = skipped_paths.length > shownPaths ? `, and ${skipped_paths.length - shownPaths} more` : ''
+  return [commit, `left out: ${skipped_paths.slice(0, shownPaths).join(', ')}${more}`]
+}
+
+const amounts = ({ files, bytes }: Pick<FetchedSource, 'files' | 'bytes'>) => `${counted(files, 'file')}, ${sizeText(bytes)}`

@@ -1,0 +1,118 @@
+import { cancellationSignal, heartbeat } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import type { Config } from '../../infra/config.ts'
+import type { PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
+import { type Keyring, open, SealError } from '../../infra/crypto/seal.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { setLastReport } from '../../infra/db/git-connections.ts'
+import * as rows from '../../infra/db/git-reports.ts'
+import { type ForgeClient, openForge } from '../../infra/forges/client.ts'
+import { guardedSend } from '../../infra/forges/send.ts'
+import { ForgeError } from '../../infra/forges/transport.ts'
+import type { Logger } from '../../infra/log.ts'
+import type { DueReport, ReportActivities } from '../contract/git.ts'
+import { createReportTexts } from './report-texts.ts'
+
+export interface ReportActivityDeps {
+  readonly db: Db
+  readonly config: Config
+  readonly keyring: Keyring
+  readonly previewTokens: PreviewTokens
+  readonly log: Logger
+  readonly clock: () => Date
+}
+
+/** Of each kind at once; more become due when some of these are told. */
+const maxDue = 50
+const beatMs = 2000
+
+/** The steps by which a forge is told of deploys and previews. What is due is decided by the rows alone. */
+export function createReportActivities(deps: ReportActivityDeps): ReportActivities {
+  const { db, config, keyring, log, clock } = deps
+  const texts = createReportTexts(deps)
+
+  function forgeOf(row: rows.CommitReportRow | rows.CommentReportRow): ForgeClient | undefined {
+    const { repo_url, forge, token_sealed, site_id } = row
+    const token = open(keyring, token_sealed, { table: 'git_connections', id: site_id, column: 'token_sealed' })
+    const send = guardedSend({ allowPrivate: config.git.allowPrivate, signal: cancellationSignal() })
+    return openForge({ repo_url, seen: forge ?? undefined, token, send, now: clock })
+  }
+
+  const arrived = (siteId: string) => setLastReport(db, siteId, { at: clock().toISOString(), error: null })
+
+  async function sendCommit(id: string): Promise<void> {
+    const row = await rows.findCommitReport(db, id)
+    const report = row && texts.ofCommit(row)
+    const forge = row && forgeOf(row)
+    if (!row || !report || !forge || row.state === null || row.state === row.reported) return
+    // the latest word about a commit stays, whatever was held up on the way
+    if (report.status && !row.is_outdated) await forge.setStatus(report.status)
+    const deployment_id = await forge.recordDeployment(report.deployment)
+    await rows.setReported(db, id, { reported: row.state, ...(deployment_id !== undefined && { deployment_id }) })
+    await arrived(row.site_id)
+  }
+
+  async function sendComment(id: string): Promise<void> {
+    const row = await rows.findCommentReport(db, id)
+    const forge = row && forgeOf(row)
+    if (!row || !forge || row.state === null || row.state === row.commented) return
+    const comment_id = await forge.putComment(texts.ofComment(row, row.state))
+    await rows.setCommented(db, { id, pull_request: row.pull_request }, { commented: row.state, comment_id })
+    await arrived(row.site_id)
+  }
+
+  return {
+    async dueReports({ site_id }) {
+      if (!(await rows.findReportingSite(db, site_id))) return []
+      const commits = await rows.listDueCommits(db, site_id, { now: clock(), limit: maxDue })
+      const comments = await rows.listDueComments(db, site_id, maxDue)
+      return [
+        ...commits.map(({ id, state, commit }): DueReport => {
+          return { kind: 'commit', id, state, summary: `commit ${commit.slice(0, 8)}: ${state}` }
+        }),
+        ...comments.map(({ id, state, pull_request }): DueReport => {
+          return { kind: 'comment', id, state, summary: `pull request ${pull_request}: ${wordOf(state)}` }
+        }),
+      ]
+    },
+
+    async sendReport({ kind, id }) {
+      const timer = setInterval(heartbeat, beatMs)
+      try {
+        await (kind === 'commit' ? sendCommit(id) : sendComment(id))
+        log.info({ kind, id }, 'report sent')
+      } catch (error) {
+        throw translated(error)
+      } finally {
+        clearInterval(timer)
+      }
+    },
+
+    async giveUpReport({ kind, id, state }, error) {
+      const row = await (kind === 'commit' ? rows.findCommitReport(db, id) : rows.findCommentReport(db, id))
+      if (!row) return
+      if ('pull_request' in row) await rows.setCommented(db, { id, pull_request: row.pull_request }, { commented: state })
+      else await rows.setReported(db, id, { reported: state })
+      await setLastReport(db, row.site_id, { at: clock().toISOString(), error })
+      log.warn({ kind, id, state, error }, 'report given up')
+    },
+  }
+}
+
+/** Of `<deploy_id>:<state>` the state. */
+const wordOf = (key: rows.CommentKey) => key.slice(key.indexOf(':') + 1)
+
+function translated(error: unknown): unknown {
+  if (error instanceof SealError) {
+    const message = 'the token of the repository cannot be read any more: set it again'
+    return ApplicationFailure.create({ message, type: 'sealed', nonRetryable: true, cause: error })
+  }
+  if (!(error instanceof ForgeError)) return error
+  const { message, kind, isRetryable, retryAfterMs } = error
+  return ApplicationFailure.create({
+    message,
+    type: kind,
+    nonRetryable: !isRetryable,
+    ...(retryAfterMs !== undefined && { nextRetryDelay: retryAfterMs }),
+  })
+}

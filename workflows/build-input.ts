@@ -1,0 +1,20 @@
+import { type Plans, planTitle } from '../core/plans.ts'
+import type { Db } from '../infra/db/database.ts'
+import { findBuildFacts } from '../infra/db/deploys.ts'
+import type { BuildInput } from './contract.ts'
+
+/** What a runner needs to build the deploy's source, by the settings of now. Undefined when it has no source. */
+export async function findBuildInput(db: Db, plans: Plans, deployId: string): Promise<BuildInput | undefined> {
+  const found = await findBuildFacts(db, deployId)
+  if (!found) return undefined
+  const { plan, git, root_dir, ...facts } = found
+  return {
+    deploy_id: deployId,
+    ...facts,
+    storage_bytes: plans[plan].storage_bytes,
+    plan_title: planTitle(plan),
+    ...(git
+      ? { root_dir: git.root_dir ?? root_dir, settings: { ...git, root_dir_of: git.root_dir === null ? 'site' : 'connection' } }
+      : { root_dir }),
+  }
+}
