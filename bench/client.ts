@@ -36,12 +36,12 @@ export function caller(stack: Stack, key: string) {
 }
 
 /** Visits the host until its first page is the expected text. */
-export async function waitServed(stack: Stack, host: string, expected: string): Promise<void> {
+export async function waitServed(stack: Stack, host: string, expected: string, pauseMs = 2): Promise<void> {
   const options = { host: '127.0.0.1', port: stack.config.http.port, path: '/', headers: { host }, agent }
   for (;;) {
     const [response] = (await once(request(options).end(), 'response')) as [IncomingMessage]
     if ((await text(response)) === expected) return
-    await pause(2)
+    await pause(pauseMs)
   }
 }
 

@@ -13,6 +13,8 @@ const fileCount = 200
 const runs = 20
 const warmUps = 3
 const pushesAtOnce = 10
+/** Between two visits: more of them would take the processors from what is measured. */
+const pauseMs = 10
 const steps = ['answer', 'fetched, begun', 'built', 'active', 'served'] as const
 
 const page = (title: string) => `<!doctype html><title>${title}</title>`
@@ -69,9 +71,10 @@ async function pushOneByOne(stack: Stack, { call, host, push, tell }: Connected)
   const samples = Object.fromEntries(steps.map((step): [string, number[]] => [step, []]))
   for (let run = -warmUps; run < runs; run++) {
     const commit = push(`run ${run}`)
-    await pause(300)
+    // as pushes come: the process for the next fetch has been started meanwhile
+    await pause(2500)
     const startedAt = Date.now()
-    const served = waitServed(stack, host, page(`run ${run}`)).then(() => Date.now())
+    const served = waitServed(stack, host, page(`run ${run}`), pauseMs).then(() => Date.now())
     const { deploy_id } = await tell(commit)
     const answeredAt = Date.now()
     const servedAt = await served
@@ -93,7 +96,7 @@ async function pushTenInASecond(stack: Stack, { id, call, host, push, tell }: Co
     answers.push(await tell(push(`push ${i}`)))
   }
   const pushed = performance.now() - startedAt
-  await waitServed(stack, host, page(`push ${pushesAtOnce - 1}`))
+  await waitServed(stack, host, page(`push ${pushesAtOnce - 1}`), pauseMs)
   const served = performance.now() - startedAt
   const deploys = new Set(answers.map((answer) => answer.deploy_id))
   await Promise.all([...deploys].map((deployId) => waitActive(call, deployId ?? '')))

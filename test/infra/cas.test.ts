@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -65,6 +65,20 @@ describe('storing', () => {
     expect((await cas.stat(sha256))?.storedAt.getTime()).toBeLessThan(Date.now() - hourMs + 1000)
     await cas.put(Buffer.from('again'))
     expect((await cas.stat(sha256))?.storedAt.getTime()).toBeGreaterThan(Date.now() - 60_000)
+  })
+
+  test('storing bytes that are there writes nothing, unless a sweeper has taken them', async () => {
+    const { sha256 } = await cas.put(Buffer.from('again'))
+    const { ino } = await stat(pathOf(sha256))
+    for (const aged of [false, true]) {
+      if (aged) await age(sha256)
+      expect(await cas.put(Buffer.from('again'), { sha256 })).toEqual({ sha256, size: 5 })
+      expect((await stat(pathOf(sha256))).ino).toBe(ino)
+    }
+    await expect(cas.put(Buffer.from('again'), { limitBytes: 4 })).rejects.toMatchObject({ kind: 'too_large' })
+    await cas.remove(sha256, soon())
+    await cas.put(Buffer.from('again'))
+    expect(await cas.stat(sha256)).toBeDefined()
   })
 
   test.each<[string, boolean, Buffer]>([

@@ -109,7 +109,7 @@ describe('a build', () => {
     await writeFile(join(builder.config.dataDir, 'operator-token'), canary)
     const { dataDir, build } = builder.config
     const seen = await inside(
-      `ls -a / /home /run /usr/local; cat ${dataDir}/operator-token /etc/shadow ${build.dir}/status.json /root/.npmrc`,
+      `ls -a / /home /usr/local; cat ${dataDir}/operator-token /etc/shadow ${build.dir}/status.json /root/.npmrc`,
     )
     expect(seen).not.toContain(canary)
     expect(seen.match(/No such file/g)).toHaveLength(4)
@@ -118,10 +118,9 @@ describe('a build', () => {
       root
         .split('\n')
         .slice(3)
-        .filter((name) => !/^(bin|sbin|lib\w*|usr|etc|proc|dev|tmp|run|opt|home|build)$/.test(name)),
+        .filter((name) => !/^(bin|sbin|lib\w*|usr|etc|proc|dev|tmp|opt|home|build)$/.test(name)),
     ).toEqual([])
     expect(seen).toMatch(/\/home:\n\.\n\.\.\nbuild/)
-    expect(seen).toMatch(/\/run:\n\.\n\.\.\negress\.sock/)
   })
 
   test('writes to its own folders and nowhere else', async () => {
