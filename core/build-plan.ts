@@ -12,7 +12,6 @@ export const outputFolders = [
   'site',
   'storybook-static',
 ] as const
-export type OutputFolder = (typeof outputFolders)[number]
 
 export type Command = readonly [program: string, ...args: string[]]
 

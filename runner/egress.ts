@@ -78,6 +78,7 @@ export function openEgress(options: EgressOptions): Egress {
   const sockets = new Set<Duplex>()
   const refusals = new Set<string>()
   let bytes = 0
+  let closing = false
 
   const timeouts = {
     headersTimeout: requestTimeoutMs,
@@ -98,8 +99,13 @@ export function openEgress(options: EgressOptions): Egress {
   server.on('clientError', (_error, socket) => socket.destroy())
 
   return {
-    accept: (entrance) => void server.listen(entrance),
+    accept(entrance) {
+      // a sandbox that has ended at once may hand its socket over too late
+      if (closing) entrance.close()
+      else server.listen(entrance)
+    },
     async [Symbol.asyncDispose]() {
+      closing = true
       const closed = new Promise((done) => server.close(done))
       for (const socket of sockets) socket.destroy()
       await closed

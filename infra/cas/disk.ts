@@ -56,9 +56,9 @@ export async function openDiskCas(root: string): Promise<Cas> {
   }
 
   /** Protects an object that is there from the sweeper, as storing it again would. False when it has to be written. */
-  async function renew(path: string): Promise<boolean> {
+  async function renew(path: string, size: number): Promise<boolean> {
     const found = await absent(stat(path))
-    if (!found) return false
+    if (found?.size !== size) return false
     const now = new Date()
     if (now.getTime() - found.mtimeMs > freshMs) return (await absent(utimes(path, now, now).then(() => true))) ?? false
     // whoever wrote it may not have flushed its name yet
@@ -86,7 +86,7 @@ export async function openDiskCas(root: string): Promise<Cas> {
     async put(bytes, { limitBytes = Number.POSITIVE_INFINITY, sha256: expected }: PutOptions = {}): Promise<StoredObject> {
       if (Buffer.isBuffer(bytes) && bytes.length <= limitBytes) {
         const sha256 = createHash('sha256').update(bytes).digest('hex')
-        if ((expected ?? sha256) === sha256 && (await renew(pathOf(sha256)))) return { sha256, size: bytes.length }
+        if ((expected ?? sha256) === sha256 && (await renew(pathOf(sha256), bytes.length))) return { sha256, size: bytes.length }
       }
       const hash = createHash('sha256')
       let size = 0

@@ -324,5 +324,9 @@ describe('the relay', () => {
     await egress[Symbol.asyncDispose]()
     await closed
     await expect(dial(`mirror.test:${port}`)).rejects.toThrow('ECONNREFUSED')
+    const late = createServer().listen(0, '127.0.0.1')
+    await once(late, 'listening')
+    egress.accept(late)
+    expect(late.listening).toBe(false)
   })
 })
