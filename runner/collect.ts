@@ -6,6 +6,7 @@ import { judgePath, type ManifestEntry } from '../core/manifest.ts'
 import type { SkippedPaths } from '../infra/archive/skipped-paths.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { putPublishedFile } from '../infra/cas/published-files.ts'
+import { sideBySide } from './side-by-side.ts'
 
 export interface CollectOptions {
   readonly cas: Cas
@@ -21,7 +22,7 @@ export interface CollectOptions {
   readonly signal: AbortSignal
 }
 
-const writers = 8
+const storesAtOnce = 8
 const maxDepth = 128
 const smallBytes = 256 * 1024
 
@@ -46,16 +47,16 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
   const { cas, skipped, signal } = options
   const files = new Map<string, ManifestEntry>()
   const taken = new Set<string>()
-  const running = new Set<Promise<void>>()
+  const stores = sideBySide(storesAtOnce)
   let bytes = 0
 
   try {
     await using folder = await openWithin(options.within, root)
     await walk(folder, root, '', 0)
   } finally {
-    await Promise.allSettled(running)
+    await stores.settled()
   }
-  await Promise.all(running)
+  await stores.ended()
   return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
 
   async function walk(folder: FileHandle, path: string, prefix: string, depth: number): Promise<void> {
@@ -79,7 +80,7 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
   async function take(path: string, name: string): Promise<void> {
     const verdict = judgePath(name)
     if (verdict.kind !== 'keep' || taken.has(verdict.path)) return skipped.add(name)
-    if (running.size >= writers) await Promise.race(running)
+    await stores.room()
     const file = await openReal(path, openFile)
     const stats = await file?.stat()
     if (!file || !stats?.isFile() || stats.nlink > 1) {
@@ -91,13 +92,7 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
       await file.close()
       throw new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
     }
-    const writing = store(file, stats.size, verdict.path)
-    running.add(writing)
-    // a failure is thrown by the next race, or at the end
-    writing.then(
-      () => running.delete(writing),
-      () => undefined,
-    )
+    stores.add(store(file, stats.size, verdict.path))
   }
 
   async function store(file: FileHandle, size: number, path: string): Promise<void> {

@@ -1,10 +1,15 @@
-import { chown, mkdir, open } from 'node:fs/promises'
+import { chown, type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { maxArchiveEntries } from '../core/limits.ts'
 import { type ArchiveContent, readArchive } from '../infra/archive/archive.ts'
 import type { ArchiveFile } from '../infra/archive/reading.ts'
 import type { Cas } from '../infra/cas/cas.ts'
+import { sideBySide } from './side-by-side.ts'
 import type { Workspace } from './workspace.ts'
+
+const writesAtOnce = 8
+/** Of one file in memory. */
+const maxHeldBytes = 256 * 1024
 
 /** Copies the source archive out of the CAS, so that it can be read at random. Returns its path. */
 export async function fetchArchive(cas: Cas, sha256: string, { root }: Workspace, signal: AbortSignal): Promise<string> {
@@ -31,6 +36,7 @@ export interface UnpackOptions {
 export async function unpack(archive: string, into: string, options: UnpackOptions): Promise<ArchiveContent> {
   const { uid, signal } = options
   const made = new Set(['.'])
+  const writes = sideBySide(writesAtOnce)
 
   async function makeFolder(folder: string): Promise<void> {
     if (made.has(folder)) return
@@ -41,22 +47,48 @@ export async function unpack(archive: string, into: string, options: UnpackOptio
     made.add(folder)
   }
 
+  /** The end of a file is written while the next one is read. */
   async function onFile({ path, executable, bytes }: ArchiveFile): Promise<void> {
-    signal.throwIfAborted()
     await makeFolder(dirname(path))
+    await writes.room()
     // `wx` fails on anything that is there already, a link included
-    await using file = await open(join(into, path), 'wx', executable ? 0o755 : 0o644)
-    for await (const chunk of bytes) {
-      signal.throwIfAborted()
-      await file.writeFile(chunk)
+    const create = () => open(join(into, path), 'wx', executable ? 0o755 : 0o644)
+    const held: Buffer[] = []
+    let heldBytes = 0
+    let file: FileHandle | undefined
+    try {
+      for await (const chunk of bytes) {
+        signal.throwIfAborted()
+        held.push(chunk)
+        heldBytes += chunk.length
+        if (heldBytes <= maxHeldBytes) continue
+        file ??= await create()
+        await file.writeFile(Buffer.concat(held.splice(0)))
+        heldBytes = 0
+      }
+    } catch (error) {
+      await file?.close()
+      throw error
     }
+    writes.add(finish(file ?? create(), Buffer.concat(held)))
+  }
+
+  async function finish(created: FileHandle | Promise<FileHandle>, end: Buffer): Promise<void> {
+    await using file = await created
+    await file.writeFile(end)
     if (uid !== undefined) await file.chown(uid, uid)
   }
 
-  return await readArchive(archive, {
-    maxEntries: maxArchiveEntries,
-    maxBytes: options.maxBytes,
-    overMaxBytes: options.overMaxBytes,
-    onFile,
-  })
+  try {
+    const content = await readArchive(archive, {
+      maxEntries: maxArchiveEntries,
+      maxBytes: options.maxBytes,
+      overMaxBytes: options.overMaxBytes,
+      onFile,
+    })
+    await writes.ended()
+    return content
+  } finally {
+    await writes.settled()
+  }
 }

@@ -1,6 +1,6 @@
 import { listStalledOrders, type StartedOrder } from '../infra/db/certificates.ts'
 import type { Db, Tx } from '../infra/db/database.ts'
-import { listStalledDeploys, retryDeploy } from '../infra/db/deploys.ts'
+import { listStalledDeploys, retryDeploy } from '../infra/db/deploy-runs.ts'
 import { listStalledDomains, retryDomain } from '../infra/db/domain-work.ts'
 import { listSitesToReport } from '../infra/db/git-reports.ts'
 import { listWaitingMails } from '../infra/db/mails.ts'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
-import type { DeployRun } from './deploys.ts'
+import type { DeployRun } from './deploy-runs.ts'
 
 // A build's turn: PostgreSQL hands it to the build queue. Builds of a site go one after another in the order in which they were
 // accepted, and a project has a number of them handed out at once. Every function that gives turns needs the project's lock.

@@ -1,7 +1,8 @@
 import { sql } from 'kysely'
 import type { GitSource } from '../../core/deploy.ts'
 import type { Db, Tx } from './database.ts'
-import type { DeployRow, DeployRun } from './deploys.ts'
+import type { DeployRun } from './deploy-runs.ts'
+import type { DeployRow } from './deploys.ts'
 
 /** The latest deploy of the branch that goes live, or of a preview. Its `git` is what was told until the commit is fetched. */
 export function newestGitDeploy(

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { operations } from '../../api/operations/index.ts'
 import { restShape } from '../../api/rest.ts'
 import { covers, scopes } from '../../core/scopes.ts'
-import { deployFiles, makeSite, page } from '../make.ts'
+import { deployFiles, makeSite, openPreview, page } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 let w: World
@@ -16,20 +16,21 @@ beforeAll(async () => {
 afterAll(() => w[Symbol.asyncDispose]())
 
 /** A valid request for every REST operation, about these ids. */
-const requests = (ids: { site_id: string; deploy_id: string; domain_id: string }) =>
+const requests = (ids: { site_id: string; deploy_id: string; domain_id: string; preview_id: string }) =>
   operations.flatMap((op) => {
     const shape = restShape(op)
     if (!shape) return []
     const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => ids[name as keyof typeof ids])
     const files = op.id === 'deploy_files' ? [page('x')] : [{ path: 'index.html', sha256: 'a'.repeat(64) }]
     const names = { name: 'x', subdomain: 'not-used-here', domain: 'not-used.example.com' }
-    const json = shape.bodyNames.length > 0 ? { ...names, enabled: true, files } : undefined
+    const repo_url = 'https://forge.example.com/not/used.git'
+    const json = shape.bodyNames.length > 0 ? { ...names, repo_url, enabled: true, files } : undefined
     const raw = op.raw ? { bytes: Buffer.from('no archive'), type: 'application/gzip' } : {}
     return { op, request: `${shape.method} ${path}`, options: { ...(json && { json }), ...raw } }
   })
 
 const nobody = '00000000-0000-7000-8000-000000000000'
-const nowhere = { site_id: nobody, deploy_id: nobody, domain_id: nobody }
+const nowhere = { site_id: nobody, deploy_id: nobody, domain_id: nobody, preview_id: nobody }
 
 test.each([
   ['no header', undefined],
@@ -99,7 +100,8 @@ describe('C03: another project', () => {
     const deploy = await deployFiles(w, owner, site.id, [page('one')])
     const json = { domain: 'foreign.example.com' }
     const domain = await w.call(`POST /api/v1/sites/${site.id}/domains`, { key: owner.key, json })
-    const foreign = requests({ site_id: site.id, deploy_id: deploy.id, domain_id: domain.body.id })
+    const preview = await openPreview(w, owner, site.id, { ref: 'idea' })
+    const foreign = requests({ site_id: site.id, deploy_id: deploy.id, domain_id: domain.body.id, preview_id: preview.id })
     const missing = requests(nowhere)
     for (const [index, { op, request, options }] of foreign.entries()) {
       if (!/site_id|deploy_id|domain_id/.test(op.rest ?? '')) continue

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { retryDeploy } from '../../infra/db/deploys.ts'
+import { retryDeploy } from '../../infra/db/deploy-runs.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'

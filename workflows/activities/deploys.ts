@@ -8,6 +8,7 @@ import { hashPreviewToken, type PreviewTokens } from '../../infra/crypto/preview
 import { addBlobsOfDeploy, bytesOf, newBlobs, storageBytes } from '../../infra/db/blobs.ts'
 import { findTurn, type TurnState } from '../../infra/db/build-turns.ts'
 import type { Db, Tx } from '../../infra/db/database.ts'
+import * as runs from '../../infra/db/deploy-runs.ts'
 import * as deploys from '../../infra/db/deploys.ts'
 import { lockSiteOfGitPreview } from '../../infra/db/git-deploys.ts'
 import { showGitPreview } from '../../infra/db/git-previews.ts'
@@ -40,7 +41,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
   const tokenHashOf = (previewId: string, generation: number) => hashPreviewToken(previewTokens(previewId, generation))
   return {
     async claimDeploy(run) {
-      const claimed = await deploys.claimDeploy(db, run, clock())
+      const claimed = await runs.claimDeploy(db, run, clock())
       if (!claimed) return undefined
       const { status, has_source, is_stored, ...work } = claimed
       const input = has_source ? await findBuildInput(db, plans, run.deploy_id) : undefined
@@ -62,7 +63,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
     },
 
     async markBuilding(run) {
-      if (await deploys.markBuilding(db, run, clock())) log.info({ ...run }, 'build started')
+      if (await runs.markBuilding(db, run, clock())) log.info({ ...run }, 'build started')
     },
 
     async finishBuild(run, result) {
@@ -75,9 +76,9 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
         await holdSweeper(tx)
         const error = result && (await refusal(tx, project, result, files))
         const changed = error
-          ? await deploys.failDeploy(tx, run, { ...facts(result), error }, now)
-          : await deploys.readyDeploy(tx, run, result && builtOutcome(result), now)
-        if (!changed) return finishedBefore(await deploys.findDeployOfRun(tx, run))
+          ? await runs.failDeploy(tx, run, { ...facts(result), error }, now)
+          : await runs.readyDeploy(tx, run, result && builtOutcome(result), now)
+        if (!changed) return finishedBefore(await runs.findDeployOfRun(tx, run))
         if (result) {
           await meter(tx, project.id, result, now)
           await addTotal(tx, changed, error ? 'failed' : 'built')
@@ -96,7 +97,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
     async failBuild(run, { error, by }) {
       await db.transaction().execute(async (tx) => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
-        const changed = project && (await deploys.failDeploy(tx, run, { error }, clock()))
+        const changed = project && (await runs.failDeploy(tx, run, { error }, clock()))
         if (!changed) return
         await addTotal(tx, changed, by === 'platform' ? 'platform_failure' : 'failed')
         await giveTurns(tx, { id: project.id, cap }, clock())
@@ -157,7 +158,7 @@ const facts = ({ build_mode, build_seconds, skipped_paths }: BuildResult) => ({
   build_seconds: build_mode === 'build' ? build_seconds : null,
 })
 
-function builtOutcome(result: BuildResult): deploys.BuildOutcome {
+function builtOutcome(result: BuildResult): runs.BuildOutcome {
   if (result.outcome !== 'built') throw new Error('a failed build has no artifact')
   const { manifest_sha256, file_count, total_bytes } = result
   return { ...facts(result), manifest_sha256, file_count, total_bytes }
