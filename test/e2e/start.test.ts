@@ -152,13 +152,15 @@ test('B06: a build that fails says why, and the live site stays', async () => {
 })
 
 test('B01 B03 B05: a Vite React project as its own generator makes it is built on Node 20 and served', async () => {
+  // npm waits five minutes for a registry that has fallen silent, as long as this test may take
+  const env = { npm_config_fetch_timeout: '30000' }
   await execa('npm', ['create', 'vite@latest', 'app', '--yes', '--', '--template', 'react-ts', '--no-interactive'], {
     cwd: dir,
-    env: { HOME: homedir() },
+    env: { ...env, HOME: homedir() },
     stdin: 'ignore',
   })
   const app = join(dir, 'app')
-  await execa('npm', ['install', '--package-lock-only'], { cwd: app })
+  await execa('npm', ['install', '--package-lock-only'], { cwd: app, env })
   await writeFile(join(app, 'public', 'marker.txt'), 'from vite')
   expect(await deploy(app)).toMatchObject({ status: 'active', error: null, build_mode: 'build' })
   const site = started.line('Site')
