@@ -16,14 +16,15 @@ interface DeployedPreview {
 }
 
 export interface GitDeploy {
-  /** Absent: the connected branch, which goes live. A preview may be opened in the same transaction, after `within`. */
-  readonly preview?: DeployedPreview | ((tx: Tx) => Promise<DeployedPreview>) | undefined
   /** What a push says of its commit; null when nothing is known. */
   readonly git: GitSource | null
   /** Names the delivery of a webhook in the log. */
   readonly delivery?: string | undefined
-  /** Runs first in the same transaction, under the project's lock, and may throw to refuse. */
-  readonly within?: ((tx: Tx) => Promise<void>) | undefined
+  /**
+   * Runs first in the same transaction, under the project's lock, and may throw to refuse. Answers the preview that is deployed; without
+   * one it is the connected branch, which goes live.
+   */
+  readonly within?: (tx: Tx) => Promise<DeployedPreview | undefined>
 }
 
 /**
@@ -34,13 +35,12 @@ export interface GitDeploy {
 export async function acceptGitDeploy(
   ctx: Deps,
   site: DeployedSite,
-  { preview: given, git, delivery, within }: GitDeploy,
+  { git, delivery, within }: GitDeploy,
 ): Promise<{ deploy: DeployRow; merged: boolean }> {
-  const activate = given === undefined
   const accepted = await ctx.db.transaction().execute(async (tx) => {
     const project = await lockProject(tx, site.project_id)
-    await within?.(tx)
-    const preview = typeof given === 'function' ? await given(tx) : given
+    const preview = await within?.(tx)
+    const activate = preview === undefined
     const git_preview_id = preview?.id ?? null
     const joined = !project.suspended && (await joinWaitingDeploy(tx, { site_id: site.id, git_preview_id, git }))
     if (joined) return { deploy: joined, merged: true }

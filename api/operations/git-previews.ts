@@ -61,12 +61,12 @@ async function approve(ctx: Context, siteId: string, { id, ref, head_commit }: L
   if (site.deletion_scheduled_at) throw inTrash()
   const git = head_commit === null ? null : { commit: head_commit, ref, message: '', author: '' }
   await acceptGitDeploy(ctx, site, {
-    preview: { id, ref },
     git,
     within: async (tx) => {
       if (!(await approveGitPreview(tx, id, ctx.clock())))
         throw conflict('this preview is closed; it opens again with the next push')
       await queueReports(tx, siteId)
+      return { id, ref }
     },
   })
   ctx.log.info({ preview_id: id, site_id: siteId, ref }, 'preview of a fork approved')

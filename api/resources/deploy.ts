@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { buildModes, deployAllows, deployStatuses, sourceKinds } from '../../core/deploy.ts'
 import { notFound } from '../../core/errors.ts'
 import { previewUrl } from '../../infra/config.ts'
-import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
+import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
 import { type DeployRow, findDeploy } from '../../infra/db/deploys.ts'
 import { findLivePreviews } from '../../infra/db/previews.ts'
 import { findSite } from '../../infra/db/sites.ts'
@@ -65,9 +65,9 @@ async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly 
     db,
     showable.map((row) => row.id),
   )
-  const links = previews.flatMap(({ deploy_id, token_id, generation, token_sha256 }) => {
-    const token = previewTokens(token_id, generation)
-    return hashPreviewToken(token) === token_sha256 ? [[deploy_id, previewUrl(config, token)] as const] : []
+  const links = previews.flatMap((preview) => {
+    const token = issuedToken(previewTokens, preview)
+    return token === undefined ? [] : [[preview.deploy_id, previewUrl(config, token)] as const]
   })
   // of two links of a deploy the first one stays
   return new Map(links.toReversed())

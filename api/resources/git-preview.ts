@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { notFound } from '../../core/errors.ts'
 import { previewLinkPeriodMs } from '../../core/limits.ts'
 import { previewUrl } from '../../infra/config.ts'
-import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
+import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
 import { findListedGitPreview, type ListedGitPreview } from '../../infra/db/git-previews.ts'
 import type { Context } from '../context.ts'
 import { isoTime, time } from './fields.ts'
@@ -34,8 +34,8 @@ export function gitPreviewView(
   { config, previewTokens }: Pick<Context, 'config' | 'previewTokens'>,
   row: ListedGitPreview,
 ): z.input<typeof GitPreview> {
-  const token = previewTokens(row.id, row.generation)
-  const url = hashPreviewToken(token) === row.token_sha256 ? previewUrl(config, token) : null
+  const token = issuedToken(previewTokens, { ...row, token_id: row.id })
+  const url = token === undefined ? null : previewUrl(config, token)
   return {
     id: row.id,
     ref: row.ref,

@@ -127,8 +127,8 @@ async function deploy(deps: Deps, arrived: Arrived, decision: Build): Promise<Ta
       await claim(tx, deps, arrived)
       const again = await decide(tx, arrived)
       if (again.kind === 'skipped') throw new Overtaken(again.reason)
+      return decision.kind === 'preview' ? await openPreview(tx, deps, arrived, decision) : undefined
     },
-    ...(decision.kind === 'preview' && { preview: (tx) => openPreview(tx, deps, arrived, decision) }),
   })
   return { kind: 'deployed', deploy_id: accepted.deploy.id, merged: accepted.merged }
 }

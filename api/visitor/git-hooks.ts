@@ -116,6 +116,7 @@ async function deployByHook(deps: Deps, connection: HookedConnection, sha256: st
     git: null,
     within: async (tx) => {
       if (!(await touchDeployHook(tx, sha256, deps.clock()))) throw unknownDeployHook()
+      return undefined
     },
   })
   deps.log.info({ site_id: connection.site_id, deploy_id: deploy.id }, 'deploy hook called')

@@ -15,6 +15,23 @@ export function createPreviewTokens(secretKey: Uint8Array): PreviewTokens {
 /** What is kept of a token, and looked for when a visitor shows one: 64 hex characters. */
 export const hashPreviewToken = (token: string) => createHash('sha256').update(token).digest('hex')
 
+export interface IssuedToken {
+  /** Of the deploy, or of the preview of a branch. */
+  readonly token_id: string
+  readonly generation: number
+  /** Null while there is no link. */
+  readonly token_sha256: string | null
+}
+
+/** The token of a link; undefined when there is none, or one of another secret key that does not open any more. */
+export function issuedToken(
+  previewTokens: PreviewTokens,
+  { token_id, generation, token_sha256 }: IssuedToken,
+): string | undefined {
+  const token = previewTokens(token_id, generation)
+  return hashPreviewToken(token) === token_sha256 ? token : undefined
+}
+
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
 
 /** RFC 4648 without padding, in lower case: a label of a host name. */

@@ -1,7 +1,8 @@
-import { type Selectable, sql } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { GitSource, SourceKind } from '../../core/deploy.ts'
 import type { Db, Tx } from './database.ts'
+import { jsonb } from './jsonb.ts'
 import { endPreview } from './previews.ts'
 import { bumpRoutes } from './routes.ts'
 import type { DB } from './schema.ts'
@@ -51,7 +52,7 @@ export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promis
       source_bytes: source?.size ?? null,
       build_mode: copy ? 'copy' : null,
       ...copy,
-      ...(recommendations && { recommendations: jsonb(recommendations) }),
+      ...(recommendations && { recommendations: jsonb([...recommendations]) }),
       created_at: now,
     })
     .returningAll()
@@ -157,9 +158,6 @@ export async function activateDeploy(
   return { deploy: active, previous_deploy_id: previous?.id ?? null }
 }
 
-/** The driver would write an array as one of PostgreSQL's own. */
-const jsonb = (list: readonly Recommendation[]) => sql<Recommendation[]>`${JSON.stringify(list)}::jsonb`
-
 /** What is to be looked through; undefined when that was done, is not wanted or cannot be done. */
 export function findUncheckedDeploy(db: Db, id: string): Promise<{ manifest_sha256: string } | undefined> {
   return db
@@ -179,7 +177,7 @@ export function findUncheckedDeploy(db: Db, id: string): Promise<{ manifest_sha2
 export async function setRecommendations(db: Db, id: string, list: readonly Recommendation[]): Promise<void> {
   await db
     .updateTable('deploys')
-    .set({ recommendations: jsonb(list) })
+    .set({ recommendations: jsonb([...list]) })
     .where('id', '=', id)
     .where('recommendations', 'is', null)
     .execute()

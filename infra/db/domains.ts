@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import { domainRecheckMs } from '../../core/limits.ts'
 import type { Db, Tx } from './database.ts'
+import { jsonb } from './jsonb.ts'
 import type { DB } from './schema.ts'
 
 export type DomainRow = Selectable<DB['domains']>
@@ -159,8 +160,7 @@ export async function proveDomain(tx: Tx, id: string, found: Findings, now: Date
 export const nextRecheck = (now: Date) =>
   new Date(now.getTime() + domainRecheckMs + (Math.random() - 0.5) * (domainRecheckMs / 12))
 
-/** The driver would write an array as one of PostgreSQL's own. */
 const columnsOf = ({ a_record, diagnostics }: Findings) => ({
-  a_record: sql<ARecordVerdict>`${JSON.stringify(a_record)}::jsonb`,
-  diagnostics: sql<Diagnostics>`${JSON.stringify(diagnostics)}::jsonb`,
+  a_record: jsonb(a_record),
+  diagnostics: jsonb(diagnostics),
 })

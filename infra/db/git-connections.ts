@@ -2,6 +2,7 @@ import { type Insertable, type Selectable, sql } from 'kysely'
 import type { Forge } from '../../core/git-push.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Db, Tx } from './database.ts'
+import { jsonb } from './jsonb.ts'
 import type { DB, LastDelivery, LastReport } from './schema.ts'
 
 export type GitConnectionRow = Selectable<DB['git_connections']>
@@ -103,7 +104,7 @@ export async function setDeployHook(
 export async function setLastReport(db: Db, siteId: string, report: LastReport): Promise<void> {
   await db
     .updateTable('git_connections')
-    .set({ last_report: sql<LastReport>`${JSON.stringify(report)}::jsonb` })
+    .set({ last_report: jsonb(report) })
     .where('site_id', '=', siteId)
     .execute()
 }
@@ -138,8 +139,6 @@ export async function touchDeployHook(tx: Tx, sha256: string, now: Date): Promis
     .executeTakeFirst()
   return numUpdatedRows > 0n
 }
-
-const jsonb = (delivery: LastDelivery) => sql<LastDelivery>`${JSON.stringify(delivery)}::jsonb`
 
 /**
  * Notes what came of a delivery whose proof was right. A script that delivers beside a forge does not change whom the platform reports to.

@@ -3,6 +3,7 @@ import type { GitSource } from '../../core/deploy.ts'
 import type { Db, Tx } from './database.ts'
 import type { DeployRun } from './deploy-runs.ts'
 import type { DeployRow } from './deploys.ts'
+import { jsonb } from './jsonb.ts'
 
 /** The latest deploy of the branch that goes live, or of a preview. Its `git` is what was told until the commit is fetched. */
 export function newestGitDeploy(
@@ -36,7 +37,7 @@ export interface Push {
 export function joinWaitingDeploy(tx: Tx, { site_id, git_preview_id, git }: Push): Promise<DeployRow | undefined> {
   return tx
     .updateTable('deploys')
-    .set((eb) => ({ git: git ? sql<GitSource>`${JSON.stringify(git)}::jsonb` : eb.ref('git') }))
+    .set((eb) => ({ git: git ? jsonb(git) : eb.ref('git') }))
     .where('site_id', '=', site_id)
     .where('source_kind', '=', 'git')
     .where('git_preview_id', 'is not distinct from', git_preview_id)

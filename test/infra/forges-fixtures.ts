@@ -19,3 +19,24 @@ export interface Webhook {
 }
 
 export const readWebhook = (name: string) => JSON.parse(readFileSync(join(dir, `${name}.json`), 'utf8')) as Webhook
+
+const proofHeaders = [
+  'x-hub-signature-256',
+  'x-hub-signature',
+  'x-gitea-signature',
+  'x-forgejo-signature',
+  'x-gitlab-token',
+  'webhook-signature',
+  'x-svc-token',
+]
+
+/** The same delivery with another proof; undefined leaves a header out. */
+export const changeProof = ({ headers, raw }: Webhook, change: (value: string, name: string) => string | undefined): Webhook => ({
+  raw,
+  headers: Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => {
+      const now = proofHeaders.includes(name) ? change(value, name) : value
+      return now === undefined ? [] : [[name, now]]
+    }),
+  ),
+})

@@ -1,5 +1,6 @@
-import { activityInfo, cancellationSignal, heartbeat } from '@temporalio/activity'
+import { activityInfo } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
+import { counted } from '../../core/amounts.ts'
 import { afterGivingUpMs, isEnding, renewalAt, unreachablePauseMs } from '../../core/certificates.ts'
 import type { IssuedCertificate } from '../../infra/acme/acme.ts'
 import { openAuthorities } from '../../infra/acme/authorities.ts'
@@ -21,6 +22,7 @@ import { openResolver } from '../../infra/dns/resolver.ts'
 import { dnsServers } from '../../infra/dns/servers.ts'
 import { type OrdersDeps, startDueOrders } from '../certificates.ts'
 import type { CertificateActivities, OrderResult, OrderStep } from '../contract/certificates.ts'
+import { beating } from './beating.ts'
 
 export interface CertificateActivityDeps extends OrdersDeps {
   readonly clock: () => Date
@@ -28,7 +30,6 @@ export interface CertificateActivityDeps extends OrdersDeps {
   readonly orderPatienceMs?: number | undefined
 }
 
-const beatMs = 5000
 /** Without a word of the authority about it. */
 const rateLimitPauses = 60
 
@@ -130,7 +131,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
 
     async startDueOrders() {
       const begun = await startDueOrders(deps, clock())
-      return begun === 0 ? 'nothing is due, or enough is under way' : `began ${begun} ${begun === 1 ? 'order' : 'orders'}`
+      return begun === 0 ? 'nothing is due, or enough is under way' : `began ${counted(begun, 'order')}`
     },
   }
 }
@@ -149,14 +150,4 @@ function openProofs({ db, config, clock }: CertificateActivityDeps, thumbprint: 
     },
     zone: acme.dns?.zone,
   })
-}
-
-/** Tells Temporal that it goes on, and learns from it when it is not wanted any more. */
-async function beating<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const timer = setInterval(heartbeat, beatMs)
-  try {
-    return await work(cancellationSignal())
-  } finally {
-    clearInterval(timer)
-  }
 }

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Context } from '@temporalio/activity'
+import { activityInfo } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { counted, sizeText } from '../../core/amounts.ts'
 import type { GitSource } from '../../core/deploy.ts'
@@ -26,6 +26,7 @@ import { findBuildInput } from '../build-input.ts'
 import type { Relay } from '../client.ts'
 import type { DeployRunInput, FetchActivities, FetchResult } from '../contract.ts'
 import { queueReports } from '../reports.ts'
+import { beating } from './beating.ts'
 
 export interface FetchActivityDeps {
   readonly config: Config
@@ -39,7 +40,6 @@ export interface FetchActivityDeps {
   readonly log: Logger
 }
 
-const heartbeatMs = 2000
 /** Tries before a server that is away, busy or slow ends the deploy. */
 const maxTries = 5
 /** Tries before a fault of the platform ends it; without its database it is tried on and on. */
@@ -117,18 +117,16 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
   }
 
   return {
-    async fetchRepository(run) {
-      const { info, cancellationSignal, heartbeat } = Context.current()
-      const timer = setInterval(() => heartbeat(), heartbeatMs)
-      try {
-        return await fetchOnce(run, info.attempt, cancellationSignal)
-      } catch (error) {
-        if (cancellationSignal.aborted || isDatabaseAway(error) || info.attempt < maxFaults) throw error
-        throw ApplicationFailure.create({ message: (error as Error).message, nonRetryable: true })
-      } finally {
-        clearInterval(timer)
-      }
-    },
+    fetchRepository: (run) =>
+      beating(async (signal) => {
+        const { attempt } = activityInfo()
+        try {
+          return await fetchOnce(run, attempt, signal)
+        } catch (error) {
+          if (signal.aborted || isDatabaseAway(error) || attempt < maxFaults) throw error
+          throw ApplicationFailure.create({ message: (error as Error).message, nonRetryable: true })
+        }
+      }),
   }
 }
 

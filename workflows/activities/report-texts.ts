@@ -1,5 +1,5 @@
 import { type Config, previewUrl, siteUrl } from '../../infra/config.ts'
-import { hashPreviewToken, type PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
+import { issuedToken, type PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
 import type { CommentKey, CommentReportRow, CommitReportRow } from '../../infra/db/git-reports.ts'
 import type { CommentReport, DeploymentReport, ReportState, StatusReport } from '../../infra/forges/client.ts'
 import { commentText, type ReportFacts, statusText } from '../../infra/forges/texts.ts'
@@ -23,8 +23,8 @@ export function createReportTexts({ config, previewTokens, clock }: ReportTextsD
   /** Undefined while nothing is shown there. */
   function linkOf({ preview_id, generation, token_sha256 }: LinkedPreview): string | undefined {
     if (preview_id === null || generation === null) return undefined
-    const token = previewTokens(preview_id, generation)
-    return hashPreviewToken(token) === token_sha256 ? previewUrl(config, token) : undefined
+    const token = issuedToken(previewTokens, { token_id: preview_id, generation, token_sha256 })
+    return token && previewUrl(config, token)
   }
 
   return {

@@ -1,4 +1,4 @@
-import { cancellationSignal, heartbeat } from '@temporalio/activity'
+import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import type { Config } from '../../infra/config.ts'
 import type { PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
@@ -11,6 +11,7 @@ import { guardedSend } from '../../infra/forges/send.ts'
 import { ForgeError } from '../../infra/forges/transport.ts'
 import type { Logger } from '../../infra/log.ts'
 import type { DueReport, ReportActivities } from '../contract/git.ts'
+import { beating } from './beating.ts'
 import { createReportTexts } from './report-texts.ts'
 
 export interface ReportActivityDeps {
@@ -24,7 +25,6 @@ export interface ReportActivityDeps {
 
 /** Of each kind at once; more become due when some of these are told. */
 const maxDue = 50
-const beatMs = 2000
 
 /** The steps by which a forge is told of deploys and previews. What is due is decided by the rows alone. */
 export function createReportActivities(deps: ReportActivityDeps): ReportActivities {
@@ -77,14 +77,11 @@ export function createReportActivities(deps: ReportActivityDeps): ReportActiviti
     },
 
     async sendReport({ kind, id }) {
-      const timer = setInterval(heartbeat, beatMs)
       try {
-        await (kind === 'commit' ? sendCommit(id) : sendComment(id))
+        await beating(() => (kind === 'commit' ? sendCommit(id) : sendComment(id)))
         log.info({ kind, id }, 'report sent')
       } catch (error) {
         throw translated(error)
-      } finally {
-        clearInterval(timer)
       }
     },
 

@@ -30,6 +30,7 @@ import {
   type RetentionActivities,
   signals,
 } from '../contract.ts'
+import { causeOf } from './cause-of.ts'
 import { createStory, type Story, tellError, timeNow } from './story.ts'
 
 /** A step of a few milliseconds in PostgreSQL, repeated until it answers. */
@@ -214,7 +215,7 @@ async function purgeOld({ site_id }: ClaimedWork, story: Story): Promise<void> {
     const purged = await applyRetention({ site_id })
     if (purged > 0) story.did(`✅ ${counted(purged, 'old deploy')} purged`)
   } catch (error) {
-    story.did(`⚠️ old deploys were not purged: ${causeOf(error)}`)
+    story.did(`⚠️ old deploys were not purged: ${firstLine(causeOf(error))}`)
   }
 }
 
@@ -224,7 +225,7 @@ async function recommend({ deploy_id }: DeployRunInput, work: ClaimedWork, story
     const count = await checkSite({ deploy_id })
     if (count > 0) story.did(`💡 ${counted(count, 'recommendation')}`)
   } catch (error) {
-    story.did(`⚠️ the files were not looked through: ${causeOf(error)}`)
+    story.did(`⚠️ the files were not looked through: ${firstLine(causeOf(error))}`)
   }
 }
 
@@ -232,13 +233,10 @@ function platformFault(error: unknown): string {
   if (isCancellation(error)) return 'the operator cancelled the build; deploy again'
   if (!(error instanceof ActivityFailure)) throw error
   const failed = error.activityType === 'fetchRepository' ? 'fetching the repository' : 'the build machine'
-  return `${failed} failed (${causeOf(error)}); deploy again, and tell the operator if it repeats`
+  return `${failed} failed (${firstLine(causeOf(error))}); deploy again, and tell the operator if it repeats`
 }
 
-function causeOf(error: unknown): string {
-  const cause = error instanceof ActivityFailure ? (error.cause ?? error) : error
-  return (cause instanceof Error ? cause.message : String(cause)).split('\n', 1)[0] ?? ''
-}
+const firstLine = (text: string) => text.split('\n', 1)[0] ?? ''
 
 const titleOf = ({ site_name, seq, source_kind, git_ref }: ClaimedWork) =>
   `**${site_name}** · deploy ${seq} from ${source_kind}${git_ref === null ? '' : ` ${inlineCode(git_ref)}`}`

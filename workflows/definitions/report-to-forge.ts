@@ -1,5 +1,4 @@
 import {
-  ActivityFailure,
   CancellationScope,
   condition,
   continueAsNew,
@@ -15,6 +14,7 @@ import {
 import { inlineCode } from '../../core/inline-code.ts'
 import type { DueReport, ForgeReportsInput, ReportActivities } from '../contract/git.ts'
 import { queues, signals } from '../contract.ts'
+import { causeOf } from './cause-of.ts'
 import { timeNow } from './story.ts'
 
 const { dueReports } = proxyLocalActivities<ReportActivities>({
@@ -88,15 +88,10 @@ async function tell({ project_id }: ForgeReportsInput, report: DueReport, board:
   } catch (error) {
     // the operator ends the whole workflow
     if (isCancellation(error)) return
-    const reason = reasonOf(error)
+    const reason = causeOf(error)
     await CancellationScope.nonCancellable(() => giveUpReport(report, reason))
     board.end(report, reason)
   }
-}
-
-function reasonOf(error: unknown): string {
-  const cause = error instanceof ActivityFailure ? (error.cause ?? error) : error
-  return cause instanceof Error ? cause.message : String(cause)
 }
 
 /** What is being told, and what was told of late. */
