@@ -14,6 +14,7 @@ import { runBuild } from '../runner/build.ts'
 import { openPackageCaches } from '../runner/package-cache.ts'
 import { openSandbox } from '../runner/sandbox.ts'
 import { createSlots } from '../runner/slots.ts'
+import { median } from './statistics.ts'
 
 // A build on the farm, the first of a project and the one after it, which gets the packages that the first has installed, against
 // the bare commands with an empty npm cache on the same Node: from the archive in the storage to the manifest there, against
@@ -82,10 +83,6 @@ function ratios(all: readonly number[]): string {
   const inRounds = all.map((ms, round) => ms / (times.bare[round] ?? Number.NaN))
   const best = Math.min(...all) / Math.min(...times.bare)
   return `${median(inRounds).toFixed(2)} (median of the rounds), ${best.toFixed(2)} (best of each)`
-}
-
-function median(all: readonly number[]): number {
-  return all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)] ?? Number.NaN
 }
 
 async function buildBare(): Promise<void> {

@@ -3,6 +3,7 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Stack } from '../infra/local/stack.ts'
+import { quantile } from './statistics.ts'
 
 /** Connections are kept, as those of a browser are; destroy it at the end. */
 export const agent = new Agent({ keepAlive: true })
@@ -60,8 +61,7 @@ export async function waitActive(call: Call, deployId: string): Promise<any> {
 export function print(title: string, samples: Readonly<Record<string, readonly number[]>>): void {
   process.stdout.write(`${title}\n`)
   for (const [step, times] of Object.entries(samples)) {
-    const sorted = [...times].sort((a, b) => a - b)
-    const at = (share: number) => `${(sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(0).padStart(6)} ms`
-    process.stdout.write(`  ${step.padEnd(16)} p50 ${at(0.5)}   p95 ${at(0.95)}   max ${at(1)}   of ${sorted.length}\n`)
+    const at = (share: number) => `${quantile(times, share).toFixed(0).padStart(6)} ms`
+    process.stdout.write(`  ${step.padEnd(16)} p50 ${at(0.5)}   p95 ${at(0.95)}   max ${at(1)}   of ${times.length}\n`)
   }
 }

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { apiOnSocket } from '../infra/local/api-client.ts'
 import { withStack } from './stack.ts'
+import { quantile } from './statistics.ts'
 
 // How long from sending ten small files until the edge serves them, through the real processes and Caddy.
 //   npx node bench/deploy-files.ts
@@ -45,7 +46,6 @@ await withStack(async (stack) => {
 })
 
 function print(what: string, samples: number[]): void {
-  const sorted = [...samples].sort((a, b) => a - b)
-  const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(0).padStart(5)
+  const at = (share: number) => quantile(samples, share).toFixed(0).padStart(5)
   process.stdout.write(`${what.padEnd(9)} p50 ${at(0.5)} ms   p95 ${at(0.95)} ms   max ${at(1)} ms   of ${samples.length}\n`)
 }

@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
@@ -13,20 +13,20 @@ import { openRouteTable } from '../edge/routes.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
 import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
+import { startBareServer, startServer } from './child-server.ts'
+import { median } from './statistics.ts'
 
 // What the edge costs beside a Node server that only says "ok", measured by wrk: `node bench/edge.ts [seconds per case]`.
 // The cases take turns in several rounds, and ratios are taken within a round, so that a busy machine disturbs all alike.
 
 const role = process.argv[2]
-if (role === 'edge' || role === 'ok') await serve(role)
+if (role === 'edge') await serve()
 else await measure(Number(role ?? 2), 5)
 
-/** Runs in a child process, so that both servers are alike, and prints its port. */
-async function serve(what: 'edge' | 'ok'): Promise<void> {
+/** Runs in a child process, as the bare server does, and prints its port. */
+async function serve(): Promise<void> {
   await using opened = new AsyncDisposableStack()
-  const { port } = opened.use(
-    what === 'ok' ? await openServer((_req, res) => res.end('ok'), { port: 0 }, edgeLimits) : await openSite(opened),
-  )
+  const { port } = opened.use(await openSite(opened))
   process.stdout.write(`${port}\n`)
   await once(process, 'SIGTERM')
 }
@@ -57,11 +57,11 @@ async function openSite(opened: AsyncDisposableStack) {
 
 async function measure(seconds: number, rounds: number): Promise<void> {
   if (spawnSync('wrk', ['--version']).error) throw new Error('wrk is not installed: apt-get install wrk')
-  await using ok = await start('ok')
-  await using edge = await start('edge')
+  await using bare = await startBareServer()
+  await using edge = await startServer(import.meta.filename, 'edge')
   const tag = await tagOf(edge.port)
   const cases: readonly [string, number, string, readonly string[]][] = [
-    ['bare Node "ok"', ok.port, '/', []],
+    ['bare Node "ok"', bare.port, '/', []],
     ['html, 4 KiB', edge.port, '/', []],
     ['hashed js, 40 KiB', edge.port, '/assets/app-D1wrgTda.js', []],
     ['304', edge.port, '/', ['-H', `If-None-Match: ${tag}`]],
@@ -69,11 +69,11 @@ async function measure(seconds: number, rounds: number): Promise<void> {
   ]
   const results = cases.map(() => [] as (Result & { ratio: number })[])
   for (let round = 0; round < rounds; round++) {
-    let bare = 0
+    let bareRate = 0
     for (const [i, [, port, path, headers]] of cases.entries()) {
       const result = wrk(port, path, headers, seconds)
-      bare ||= result.rps
-      results[i]?.push({ ...result, ratio: result.rps / bare })
+      bareRate ||= result.rps
+      results[i]?.push({ ...result, ratio: result.rps / bareRate })
     }
   }
   console.log('case                requests/s   of bare   p99 ms    failed')
@@ -83,10 +83,6 @@ async function measure(seconds: number, rounds: number): Promise<void> {
     const columns = [column('rps', 0).padStart(10), column('ratio', 2).padStart(10), column('p99Ms', 1).padStart(9)]
     console.log(name.padEnd(19), ...columns, column('failed', 0).padStart(9))
   }
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
 interface Result {
@@ -103,18 +99,6 @@ function wrk(port: number, path: string, headers: readonly string[], seconds: nu
     rps: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
     p99Ms: Number(p99) * (unit === 'us' ? 0.001 : unit === 's' ? 1000 : 1),
     failed: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0) + (stdout.includes('Socket errors') ? 1 : 0),
-  }
-}
-
-async function start(what: string): Promise<{ port: number } & AsyncDisposable> {
-  const child = spawn(process.execPath, [import.meta.filename, what], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  return {
-    port: Number(line),
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGTERM')
-      await once(child, 'exit')
-    },
   }
 }
 

@@ -14,6 +14,7 @@ import { startCaddy } from '../infra/local/caddy-process.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { findTool } from '../infra/local/tools.ts'
 import { createLogger } from '../infra/log.ts'
+import { median } from './statistics.ts'
 
 // TLS handshakes with certificates that Caddy asks for each time, beside those that it has loaded from files, in one Caddy:
 // `node bench/handshakes.ts [seconds per case]`. Names take turns in several rounds, and ratios are taken within a round. The client works on
@@ -163,8 +164,4 @@ function start(...args: string[]): ChildProcess {
 async function stop(child: ChildProcess): Promise<void> {
   child.kill('SIGTERM')
   await once(child, 'exit')
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }

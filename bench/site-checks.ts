@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
+import { median } from './statistics.ts'
 
 // What looking a site of 2,000 pages with 20 links each through costs: with an empty memory, and after one page has changed.
 // Processor time as well, because it does not depend on what else runs.
@@ -62,8 +63,8 @@ async function timed(work: () => Promise<{ complete: boolean }>): Promise<Cost> 
 }
 
 function print(what: string, costs: Cost[]): void {
-  const median = (samples: number[]) => (samples.toSorted((a, b) => a - b)[samples.length >> 1] ?? 0).toFixed(1).padStart(7)
-  const wall = median(costs.map((cost) => cost.wallMs))
-  const cpu = median(costs.map((cost) => cost.cpuMs))
+  const shown = (samples: number[]) => median(samples).toFixed(1).padStart(7)
+  const wall = shown(costs.map((cost) => cost.wallMs))
+  const cpu = shown(costs.map((cost) => cost.cpuMs))
   process.stdout.write(`${what.padEnd(22)} p50 ${wall} ms   cpu ${cpu} ms   of ${costs.length}\n`)
 }

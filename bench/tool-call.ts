@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { withStack } from './stack.ts'
+import { median } from './statistics.ts'
 
 // What a tool call costs over the same REST call: both in turn over one kept connection each, through the real processes.
 //   npx node bench/tool-call.ts
@@ -81,5 +82,5 @@ async function alternate(callers: readonly (() => Promise<number>)[]): Promise<n
       if (run >= 0) times[i]?.push(ms)
     }
   }
-  return times.map((values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN)
+  return times.map(median)
 }

@@ -1,0 +1,23 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+
+export interface ChildServer extends AsyncDisposable {
+  readonly port: number
+}
+
+/** Runs a program that prints the port it listens on, until it is disposed. */
+export async function startServer(program: string, ...args: string[]): Promise<ChildServer> {
+  const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  return {
+    port: Number(line),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+    },
+  }
+}
+
+/** A Node server that only says "ok". */
+export const startBareServer = () => startServer(join(import.meta.dirname, 'bare-server.ts'))
