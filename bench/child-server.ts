@@ -4,6 +4,7 @@ import { join } from 'node:path'
 
 export interface ChildServer extends AsyncDisposable {
   readonly port: number
+  readonly pid: number
 }
 
 /** Runs a program that prints the port it listens on, until it is disposed. */
@@ -12,6 +13,7 @@ export async function startServer(program: string, ...args: string[]): Promise<C
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
   return {
     port: Number(line),
+    pid: child.pid as number,
     async [Symbol.asyncDispose]() {
       child.kill('SIGTERM')
       await once(child, 'exit')

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,6 +14,7 @@ import { startCaddy } from '../infra/local/caddy-process.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { findTool } from '../infra/local/tools.ts'
 import { createLogger } from '../infra/log.ts'
+import { startServer } from './child-server.ts'
 import { median } from './statistics.ts'
 
 // TLS handshakes with certificates that Caddy asks for each time, beside those that it has loaded from files, in one Caddy:
@@ -77,10 +78,9 @@ async function measure(seconds: number): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
   stack.defer(() => rm(dir, { recursive: true, force: true }))
   for (const name of ['files', 'getter'] as const) makeCertificate(dir, name)
-  const getter = stack.adopt(start('getter', dir), stop)
-  const [getterPort] = (await once(getter.stdout as NonNullable<typeof getter.stdout>, 'data')) as [Buffer]
-  const caddy = await startWithFiles(stack, dir, Number(getterPort))
-  const pids = [caddy.pid, getter.pid ?? 0]
+  const getter = stack.use(await startServer(import.meta.filename, 'getter', dir))
+  const caddy = await startWithFiles(stack, dir, getter.port)
+  const pids = [caddy.pid, getter.pid]
   for (const name of ['files', 'getter'] as const) await run(name, caddy.port, 1, pids)
   const results: Record<Case, Result[]> = { files: [], getter: [] }
   for (let round = 0; round < rounds; round++) {
@@ -132,8 +132,9 @@ interface Result {
 
 async function run(name: Case, port: number, seconds: number, pids: readonly number[]): Promise<Result> {
   const before = await cpuMsOf(pids)
-  const client = start('client', names[name], `${port}`, `${seconds}`)
-  const [line] = (await once(client.stdout as NonNullable<typeof client.stdout>, 'data')) as [Buffer]
+  const args = [import.meta.filename, 'client', names[name], `${port}`, `${seconds}`]
+  const client = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = (await once(client.stdout, 'data')) as [Buffer]
   const [done = 0, failed = 0] = line.toString().split(' ').map(Number)
   const spent = (await cpuMsOf(pids)) - before
   return { rate: done / seconds, cpuMs: spent / done, failed }
@@ -155,13 +156,4 @@ function makeCertificate(dir: string, name: Case): void {
     cwd: dir,
     stdio: 'ignore',
   })
-}
-
-function start(...args: string[]): ChildProcess {
-  return spawn(process.execPath, [import.meta.filename, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
-}
-
-async function stop(child: ChildProcess): Promise<void> {
-  child.kill('SIGTERM')
-  await once(child, 'exit')
 }

@@ -14,6 +14,7 @@ import {
 import { type FailedTries, maxFailedChecks, nextTryAt, orderPatienceMs, soonestTryAt } from '../../core/certificates.ts'
 import type { CertificateActivities, OrderInput, OrderOutcome, OrderResult } from '../contract/certificates.ts'
 import { signals } from '../contract.ts'
+import { causeOf } from './cause-of.ts'
 
 const step = (summary: string) =>
   proxyActivities<CertificateActivities>({
@@ -98,7 +99,7 @@ async function place(input: OrderInput, rehearse: boolean, giveUpAtMs: number): 
       if (result.state !== 'rehearsed') return result
     } catch (error) {
       if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error
-      return { state: 'refused', error: (error.cause ?? error).message, rehearsal }
+      return { state: 'refused', error: causeOf(error), rehearsal }
     }
   }
   throw new Error('an order neither succeeded nor failed')
