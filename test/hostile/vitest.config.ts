@@ -11,6 +11,6 @@ export default defineConfig({
     hookTimeout: 300_000,
     fileParallelism: false,
     passWithNoTests: true,
-    reporters: ['default'],
+    reporters: ['verbose'],
   },
 })
