@@ -1,7 +1,8 @@
 import { conflict } from '../../core/errors.ts'
 import type { Cas } from '../cas/cas.ts'
 import type { Db } from '../db/database.ts'
-import { deleteUnusedBlobs, findUnneeded, lockSweep } from '../db/sweep.ts'
+import { forgetReleasedObjects, listReleasedObjects, type ReleasedObject } from '../db/released-objects.ts'
+import { findUnneeded, lockSweep, releaseAbandonedBlobs } from '../db/sweep.ts'
 
 export interface SweepDeps {
   readonly db: Db
@@ -31,11 +32,11 @@ const objectsAtOnce = 50
 /** An installation this small may lose any share: one deleted site is a large part of it. */
 const smallStorage = 1000
 
-/** Deletes the rows of blobs that no deploy contains and nobody touched since `before`: the objects lose their protection. Answers how many. */
-export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions): Promise<number> {
+/** Gives up the uploads that no deploy took and that nobody touched since `before`. Answers how many. */
+export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions, now: Date): Promise<number> {
   let dropped = 0
   for (;;) {
-    const rows = await deleteUnusedBlobs(db, before, rowsAtOnce)
+    const rows = await releaseAbandonedBlobs(db, before, rowsAtOnce, now)
     dropped += rows
     progress(`dropped ${dropped} rows`)
     if (rows < rowsAtOnce) return dropped
@@ -43,33 +44,35 @@ export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions
 }
 
 /**
- * Removes objects that no row needs and that were not stored again since `before`. Everything is looked at before anything is removed,
- * and a failure to look ends it: nothing is taken for unneeded because something did not answer.
- * @param maxShare of all objects that may be removed
+ * Removes what the platform has given up itself, then looks through the whole storage for objects that no row needs and that were not
+ * stored again since `before`. All of it is looked at before any of that is removed, and a failure to look ends it: nothing is taken for
+ * unneeded because something did not answer.
+ * @param maxShare of all objects that may be removed although nobody has released them
  * @throws AppError `conflict` when it would be more
  */
 export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
   const { before, progress, maxShare } = options
+  const released = await removeReleasedObjects({ db, cas }, options)
   const { looked_at, unneeded } = await findObjects()
   if (looked_at > smallStorage && unneeded.size > maxShare * looked_at) throw tooMany(unneeded.size, looked_at, maxShare)
 
   const queue = [...unneeded.keys()]
-  let [removed, bytes] = [0, 0]
+  let { removed, bytes } = released
   while (queue.length > 0) {
     for (const sha256 of await removeBatch(queue.splice(0, objectsAtOnce))) {
       removed += 1
       bytes += unneeded.get(sha256) ?? 0
     }
-    progress(`removed ${removed} of ${unneeded.size} objects`)
+    progress(`removed ${removed} objects, ${queue.length} to go`)
   }
-  return { looked_at, removed, bytes, leftovers: await cas.removeLeftovers(before) }
+  return { looked_at: looked_at + released.removed, removed, bytes, leftovers: await cas.removeLeftovers(before) }
 
   async function findObjects() {
     const unneeded = new Map<string, number>()
     let looked_at = 0
     for await (const hashes of inBatches(cas.list())) {
       looked_at += hashes.length
-      for (const sha256 of await findUnneeded(db, hashes)) {
+      for (const sha256 of await findUnneeded(db, hashes, before)) {
         const facts = await cas.stat(sha256)
         if (!facts || facts.storedAt < before) unneeded.set(sha256, facts?.size ?? 0)
       }
@@ -83,10 +86,44 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
     return await db.transaction().execute(async (tx) => {
       await lockSweep(tx)
       const gone: string[] = []
-      for (const sha256 of await findUnneeded(tx, hashes)) if (await cas.remove(sha256, before)) gone.push(sha256)
+      for (const sha256 of await findUnneeded(tx, hashes, before)) if (await cas.remove(sha256, before)) gone.push(sha256)
       return gone
     })
   }
+}
+
+/** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
+export async function removeReleasedObjects(
+  { db, cas }: SweepDeps,
+  { before, progress }: SweepOptions,
+): Promise<{ removed: number; bytes: number }> {
+  let [removed, bytes] = [0, 0]
+  for (;;) {
+    const objects = await listReleasedObjects(db, before, objectsAtOnce)
+    const removedSizes = await removeReleased({ db, cas }, objects, before)
+    removed += removedSizes.length
+    bytes += removedSizes.reduce((sum, size) => sum + size, 0)
+    progress(`removed ${removed} released objects`)
+    if (objects.length < objectsAtOnce) return { removed, bytes }
+  }
+}
+
+/** Answers the sizes of the objects that are gone. */
+async function removeReleased({ db, cas }: SweepDeps, objects: readonly ReleasedObject[], before: Date): Promise<number[]> {
+  if (objects.length === 0) return []
+  return await db.transaction().execute(async (tx) => {
+    await lockSweep(tx)
+    const hashes = objects.map((object) => object.sha256)
+    const unneeded = new Set(await findUnneeded(tx, hashes, before))
+    const sizes: number[] = []
+    for (const { sha256, released_at } of objects) {
+      if (!unneeded.has(sha256)) continue
+      const facts = await cas.stat(sha256)
+      if ((await cas.remove(sha256, released_at)) && facts) sizes.push(facts.size)
+    }
+    await forgetReleasedObjects(tx, objects)
+    return sizes
+  })
 }
 
 /** The same hashes, at least so many at a time that a query for them is worth its way. */

@@ -1,21 +1,19 @@
 import { sql } from 'kysely'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Db, Tx } from './database.ts'
+import { releaseObjects } from './released-objects.ts'
 
-// A row is a blob that a deploy of the project contains (deploys > 0), that was uploaded for one (staged), or that no deploy contains any
-// more: the last kind counts nowhere and belongs to nobody, it only keeps the object for readers that are behind, until the sweeper comes.
-
-const isHeld = sql<boolean>`(blobs.deploys > 0 or blobs.staged)`
+// A row is a blob that a deploy of the project contains (deploys > 0) or that was uploaded for one (staged). What neither holds has no row:
+// its object is released.
 
 export type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
 
-/** Bytes of the project's distinct blobs that an unpurged deploy contains or that are staged for one. */
+/** Bytes of the project's distinct blobs. */
 export async function storageBytes(db: Db, projectId: string): Promise<number> {
   const { bytes } = await db
     .selectFrom('blobs')
     .select(sql<number>`coalesce(sum(size), 0)::bigint`.as('bytes'))
     .where('project_id', '=', projectId)
-    .where(isHeld)
     .executeTakeFirstOrThrow()
   return bytes
 }
@@ -28,7 +26,6 @@ export async function findBlobSizes(db: Db, projectId: string, hashes: readonly 
     .select(['sha256', 'size'])
     .where('project_id', '=', projectId)
     .where('sha256', '=', sql<string>`any(${hashes})`)
-    .where(isHeld)
     .execute()
   return new Map(rows.map((row) => [row.sha256, row.size]))
 }
@@ -67,8 +64,8 @@ export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonl
 }
 
 /**
- * The reverse, in the transaction that purges the deploy, under the project's lock. A blob without deploys is no longer the project's;
- * it and the manifest are left to the sweeper, which takes them when their grace is over.
+ * The reverse, in the transaction that purges the deploy, under the project's lock. Blobs that nothing else of the project holds, and the
+ * manifest, are released: edges that are behind may read them until their grace is over.
  */
 export async function removeBlobsOfDeploy(
   tx: Tx,
@@ -78,17 +75,21 @@ export async function removeBlobsOfDeploy(
 ): Promise<void> {
   const { project_id, manifest_sha256 } = deploy
   if (manifest_sha256 === null) return
+  const hashes = distinct(files).map((blob) => blob.sha256)
+  const ofDeploy = sql<boolean>`project_id = ${project_id} and sha256 = any(${hashes})`
+  const given_up = await tx
+    .deleteFrom('blobs')
+    .where(ofDeploy)
+    .where('deploys', '=', 1)
+    .where('staged', '=', false)
+    .returning('sha256')
+    .execute()
   await tx
     .updateTable('blobs')
     .set((eb) => ({ deploys: eb('deploys', '-', 1), touched_at: now }))
-    .where('project_id', '=', project_id)
-    .where('sha256', '=', sql<string>`any(${distinct(files).map((blob) => blob.sha256)})`)
+    .where(ofDeploy)
     .execute()
-  await tx
-    .insertInto('blobs')
-    .values({ project_id, sha256: manifest_sha256, size: 0, deploys: 0, touched_at: now })
-    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ touched_at: now }))
-    .execute()
+  await releaseObjects(tx, [manifest_sha256, ...given_up.map((row) => row.sha256)], { now, published: true })
 }
 
 /** Makes an uploaded blob the project's and begins its grace anew, under the project's lock and with the sweeper kept away. */
@@ -96,8 +97,7 @@ export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blo
   await tx
     .insertInto('blobs')
     .values({ project_id: projectId, sha256, size, deploys: 0, staged: true, touched_at: now })
-    // the size is that of the upload: the row of a former manifest has none
-    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ size, staged: true, touched_at: now }))
+    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ staged: true, touched_at: now }))
     .execute()
 }
 

@@ -96,6 +96,12 @@ interface Blobs {
   touched_at: Generated<Date>
 }
 
+interface ReleasedObjects {
+  sha256: string
+  released_at: Date
+  published: boolean
+}
+
 interface BuildMinutes {
   project_id: string
   month: string
@@ -285,6 +291,7 @@ export interface DB {
   deploys: Deploys
   previews: Previews
   blobs: Blobs
+  released_objects: ReleasedObjects
   build_minutes: BuildMinutes
   workflow_starts: WorkflowStarts
   build_totals: BuildTotals

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
+import { releaseObjects } from './released-objects.ts'
 
 /** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
 const sweepLock = sql`5377001::bigint`
@@ -30,24 +31,35 @@ const needed = sql.raw(
     .join(' or '),
 )
 
-/** Those of the hashes that no row of any project needs. */
-export async function findUnneeded(db: Db, hashes: readonly string[]): Promise<string[]> {
+/** Those of the hashes that no row of any project needs, and no edge that is behind: those may read what was released since `before`. */
+export async function findUnneeded(db: Db, hashes: readonly string[], before: Date): Promise<string[]> {
   const { rows } = await sql<{ sha256: string }>`
-    select object.sha256 from unnest(${hashes}::text[]) as object (sha256) where not (${needed})`.execute(db)
+    select object.sha256 from unnest(${hashes}::text[]) as object (sha256)
+    where not (${needed}) and not exists (
+      select from released_objects as released
+      where released.sha256 = object.sha256 and released.published and released.released_at >= ${before}
+    )`.execute(db)
   return rows.map((row) => row.sha256)
 }
 
 /**
- * Deletes up to `limit` rows of blobs that no deploy contains and that nobody touched since then. Rows that a deploy is just taking
- * are passed over.
+ * Deletes up to `limit` rows of blobs that were uploaded, that no deploy contains, and that nobody touched since then, and releases their
+ * objects. Rows that a deploy is just taking are passed over.
  */
-export async function deleteUnusedBlobs(db: Db, before: Date, limit: number): Promise<number> {
-  const { rows } = await sql`
-    with unused as (
-      select project_id, sha256 from blobs where deploys = 0 and touched_at < ${before} limit ${limit} for update skip locked
+export async function releaseAbandonedBlobs(db: Db, before: Date, limit: number, now: Date): Promise<number> {
+  return await db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ sha256: string }>`
+      with abandoned as (
+        select project_id, sha256 from blobs where deploys = 0 and touched_at < ${before} limit ${limit} for update skip locked
+      )
+      delete from blobs using abandoned
+      where blobs.project_id = abandoned.project_id and blobs.sha256 = abandoned.sha256
+      returning blobs.sha256`.execute(tx)
+    await releaseObjects(
+      tx,
+      rows.map((row) => row.sha256),
+      { now, published: false },
     )
-    delete from blobs using unused
-    where blobs.project_id = unused.project_id and blobs.sha256 = unused.sha256
-    returning blobs.sha256`.execute(db)
-  return rows.length
+    return rows.length
+  })
 }

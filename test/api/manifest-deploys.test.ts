@@ -317,6 +317,24 @@ describe('E10 Z03: the storage of a project', () => {
     expect((await putFile(big, project)).body.existed).toBe(false)
   })
 
+  test('a file that equals the manifest of a purged deploy counts its bytes and can be referenced', async () => {
+    const { project, siteId } = await inNewProject('start')
+    const first = await deployFiles(w, project, siteId, [html('one')])
+    await deployFiles(w, project, siteId, [html('two')])
+    await w.call(`DELETE /api/v1/deploys/${first.id}`, { key: project.key })
+    const former = {
+      path: 'former.json',
+      content: JSON.stringify({ files: [{ ...entry(html('one')), size: html('one').content.length }] }),
+    }
+    await deployFiles(w, project, siteId, [html('two'), former])
+    const bytes = html('two').content.length + former.content.length
+    expect((await usage(project)).storage_bytes).toBe(bytes)
+    const { total_bytes } = await deployFiles(w, project, siteId, [html('two'), entry(former)])
+    expect(total_bytes).toBe(bytes)
+    const { subdomain } = (await w.call(`GET /api/v1/sites/${siteId}`, { key: project.key })).body
+    expect((await w.visit(subdomain, '/former.json')).body).toBe(former.content)
+  })
+
   test('keeps what was sent again although the deploy that had it is purged', async () => {
     const { project, siteId } = await inNewProject('start')
     const shared = { path: 'shared.txt', content: 'needed by the next deploy' }

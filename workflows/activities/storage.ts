@@ -31,7 +31,7 @@ export function createStorageActivities(deps: StorageActivityDeps): StorageActiv
     },
 
     async dropUnusedBlobs() {
-      const dropped = await dropUnusedBlobs(db, options())
+      const dropped = await dropUnusedBlobs(db, options(), clock())
       if (dropped > 0) log.info({ dropped }, 'unused blobs dropped')
       return `dropped ${count(dropped)} unused blobs`
     },
