@@ -93,7 +93,7 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
 }
 
 /** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
-export async function removeReleasedObjects(
+async function removeReleasedObjects(
   { db, cas }: SweepDeps,
   { before, progress }: SweepOptions,
 ): Promise<{ removed: number; bytes: number }> {
