@@ -5,12 +5,12 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import type { Manifest } from '../core/manifest.ts'
 import { openContent } from '../edge/content.ts'
 import { edgeLimits } from '../edge/edge.ts'
 import { createHandler } from '../edge/handler.ts'
 import { openRouteTable } from '../edge/routes.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
+import { storeManifest } from '../infra/cas/manifests.ts'
 import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
 import { startBareServer, startServer } from './child-server.ts'
@@ -36,10 +36,8 @@ async function openSite(opened: AsyncDisposableStack) {
   opened.defer(() => rm(dir, { recursive: true }))
   const cas = await openDiskCas(join(dir, 'cas'))
   const store = async (path: string, bytes: number) => ({ path, ...(await cas.put(Buffer.alloc(bytes, `${path} `))) })
-  const manifest: Manifest = {
-    files: await Promise.all([store('index.html', 4096), store('assets/app-D1wrgTda.js', 40_960), store('large.bin', 1_048_576)]),
-  }
-  const { sha256 } = await cas.put(Buffer.from(JSON.stringify(manifest)))
+  const files = [store('index.html', 4096), store('assets/app-D1wrgTda.js', 40_960), store('large.bin', 1_048_576)]
+  const sha256 = await storeManifest(cas, await Promise.all(files))
   const log = createLogger('bench', 'info')
   const platformDomain = 'plinth.test'
   const snapshotDir = join(dir, 'routes')

@@ -24,6 +24,8 @@ export const maxToolBodyBytes = 70 * MB
 /** Entries of one archive, directories included. */
 export const maxArchiveEntries = 20_000
 export const maxPathBytes = 1024
+/** All paths of one deploy together: 20,000 files with paths of 200 bytes, while those of usual sites have 30 to 80. */
+export const maxDeployPathBytes = 4 * MB
 export const maxNameLength = 120
 export const maxDescriptionLength = 2000
 

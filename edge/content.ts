@@ -1,12 +1,13 @@
 import { LRUCache } from 'lru-cache'
 import { cachePolicy } from '../core/caching.ts'
-import type { Manifest, ManifestEntry } from '../core/manifest.ts'
+import type { ManifestEntry } from '../core/manifest.ts'
 import { compressible } from '../core/media.ts'
 import type { Cas, Encoding, OpenedObject } from '../infra/cas/cas.ts'
+import { findEntry, isManifest } from '../infra/cas/manifests.ts'
 import { mediaTypeOf } from '../infra/media.ts'
 import type { Tags } from './conditions.ts'
 
-/** A published file with all that its responses have in common, made once per deploy. Headers are flat name, value lists. */
+/** A published file with all that its responses have in common, made once while it is remembered. Headers are flat name, value lists. */
 export interface SiteFile extends ManifestEntry {
   readonly tags: Tags
   /** Text, of which the storage may keep a gzip twin. */
@@ -21,6 +22,7 @@ export interface SiteFile extends ManifestEntry {
 
 interface SiteFiles {
   has(path: string): boolean
+  /** @throws when the deploy has no such file */
   get(path: string): SiteFile
 }
 
@@ -39,9 +41,14 @@ export interface Content {
   open(file: SiteFile, encoding?: Encoding): Promise<OpenedObject>
 }
 
+/** What is remembered, in bytes. The process takes about three times their sum at most. */
 export interface ContentLimits {
-  /** Files of all remembered manifests together. */
-  readonly manifestEntries?: number
+  /** All small manifests together, and all large ones. */
+  readonly manifestBytes?: number
+  /** Larger manifests are remembered apart, so that no number of them makes the edge forget small ones. */
+  readonly smallManifestBytes?: number
+  /** All prepared files together. */
+  readonly fileBytes?: number
   /** All remembered bodies together. */
   readonly bodyBytes?: number
   /** Larger bodies are streamed. */
@@ -50,23 +57,73 @@ export interface ContentLimits {
 
 /** How long it is believed that an object has no twin: its blob may be published again under the name of a text. */
 const absentTtlMs = 60_000
+const MiB = 1024 * 1024
 /** Roughly what an entry of the cache itself takes. */
 const entryBytes = 256
+/** Roughly what a prepared file takes beside its path: three lists of headers, two tags, the key. */
+const preparedBytes = 1500
+/** Large manifests that are read at the same time: one of an older version may have 22 MB. */
+const largeReads = 2
 
 /** Reads sites from the storage and remembers manifests and small bodies. Concurrent misses of one object are one read. */
 export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
-  const { manifestEntries = 200_000, bodyBytes = 64 * 1024 * 1024, maxBodyBytes = 256 * 1024 } = limits
+  const { manifestBytes = 48 * MiB, smallManifestBytes = 256 * 1024, fileBytes = 16 * MiB } = limits
+  const { bodyBytes = 64 * MiB, maxBodyBytes = 256 * 1024 } = limits
 
-  const manifests = new LRUCache<string, LoadedFiles>({
-    maxSize: manifestEntries,
-    sizeCalculation: (files) => files.count + 1,
+  const files = new LRUCache<string, SiteFile>({
+    maxSize: fileBytes,
+    sizeCalculation: ({ path }) => preparedBytes + 4 * path.length,
+  })
+  function filesOf(sha256: string, manifest: Buffer): LoadedFiles {
+    const find = (path: string) => {
+      const key = `${sha256}/${path}`
+      const known = files.get(key)
+      if (known) return known
+      const entry = findEntry(manifest, path)
+      if (!entry) return undefined
+      const file = prepareFile(entry)
+      files.set(key, file)
+      return file
+    }
+    return {
+      bytes: manifest.length,
+      has: (path) => find(path) !== undefined,
+      get(path) {
+        const file = find(path)
+        if (!file) throw new Error(`the deploy has no file ${path}`)
+        return file
+      },
+    }
+  }
+  const readFiles = async (sha256: string, manifest: OpenedObject): Promise<LoadedFiles> => {
+    const bytes = await manifest.bytes()
+    if (!isManifest(bytes)) throw new Error(`the manifest ${sha256} is damaged`)
+    return filesOf(sha256, bytes)
+  }
+  const manifests = new LRUCache<string, LoadedFiles | 'large'>({
+    maxSize: manifestBytes,
+    sizeCalculation: (files) => (files === 'large' ? 0 : files.bytes) + entryBytes,
     ignoreFetchAbort: true,
     fetchMethod: async (sha256) => {
-      const object = await cas.open(sha256)
-      if (!object) throw new Error(`the manifest ${sha256} is not in the storage`)
-      return loadedFiles(JSON.parse((await object.bytes()).toString()) as Manifest)
+      const manifest = await openManifest(sha256)
+      if (manifest.size <= smallManifestBytes) return await readFiles(sha256, manifest)
+      await manifest.close()
+      return 'large'
     },
   })
+  const reads = createSlots(largeReads)
+  const largeManifests = new LRUCache<string, LoadedFiles>({
+    maxSize: manifestBytes,
+    sizeCalculation: ({ bytes }) => bytes + entryBytes,
+    ignoreFetchAbort: true,
+    fetchMethod: (sha256) => reads(async () => readFiles(sha256, await openManifest(sha256))),
+  })
+
+  async function openManifest(sha256: string): Promise<OpenedObject> {
+    const object = await cas.open(sha256)
+    if (!object) throw new Error(`the manifest ${sha256} is not in the storage`)
+    return object
+  }
 
   const bodies = new LRUCache<string, Body, SiteFile>({
     maxSize: bodyBytes,
@@ -96,8 +153,14 @@ export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
   const isLarge = (file: SiteFile, encoding?: Encoding) => !encoding && file.size > maxBodyBytes
 
   return {
-    cachedFiles: (sha256) => manifests.get(sha256),
-    loadFiles: (sha256) => manifests.forceFetch(sha256),
+    cachedFiles(sha256) {
+      const found = manifests.get(sha256)
+      return found === 'large' ? largeManifests.get(sha256) : found
+    },
+    async loadFiles(sha256) {
+      const found = await manifests.forceFetch(sha256)
+      return found === 'large' ? await largeManifests.forceFetch(sha256) : found
+    },
     cachedBody: (file, encoding) => (isLarge(file, encoding) ? 'large' : bodies.get(keyOf(file, encoding))),
     async loadBody(file, encoding) {
       return isLarge(file, encoding) ? 'large' : await bodies.forceFetch(keyOf(file, encoding), { context: file })
@@ -111,23 +174,24 @@ export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
 }
 
 interface LoadedFiles extends SiteFiles {
-  readonly count: number
+  /** Of the manifest. */
+  readonly bytes: number
 }
 
-/** Files are prepared when they are first asked for: a manifest may have 20,000, and most requests want few of them. */
-function loadedFiles(manifest: Manifest): LoadedFiles {
-  const entries = new Map<string, ManifestEntry | SiteFile>(manifest.files.map((entry) => [entry.path, entry]))
-  return {
-    count: entries.size,
-    has: (path) => entries.has(path),
-    get(path) {
-      const entry = entries.get(path)
-      if (!entry) throw new Error(`the deploy has no file ${path}`)
-      if ('tags' in entry) return entry
-      const file = prepareFile(entry)
-      entries.set(path, file)
-      return file
-    },
+/** Runs so many pieces of work at a time, the others in the order of their calls. */
+function createSlots(count: number) {
+  let free = count
+  const waiting: (() => void)[] = []
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (free > 0) free -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else free += 1
+    }
   }
 }
 

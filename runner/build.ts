@@ -2,7 +2,7 @@ import { join, relative } from 'node:path'
 import { counted, sizeText } from '../core/amounts.ts'
 import { type Command, commandText, locateProject, noRootDir } from '../core/build-plan.ts'
 import { AppError } from '../core/errors.ts'
-import { maxArchiveEntries } from '../core/limits.ts'
+import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Cas } from '../infra/cas/cas.ts'
@@ -229,6 +229,7 @@ async function buildIn(
       skipped,
       signal,
       maxFiles: maxArchiveEntries,
+      maxPathBytes: maxDeployPathBytes,
       maxBytes,
       overMaxBytes: overQuota('the files to publish have more than', input, maxBytes),
     })

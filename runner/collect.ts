@@ -13,6 +13,8 @@ export interface CollectOptions {
   /** The folder, made by the runner, that `root` has to lie in without passing a link. */
   readonly within: string
   readonly maxFiles: number
+  /** Bytes of all paths together. */
+  readonly maxPathBytes: number
   /** Bytes of all files together. */
   readonly maxBytes: number
   /** The refusal of an artifact with more than `maxBytes`. */
@@ -41,7 +43,7 @@ export async function isRealFolder(root: string, path: string): Promise<boolean>
  * Stores the regular files below `root` and returns them sorted. The tree is hostile: every folder and file is opened
  * through its parent's descriptor without following links, and a file with a second name is not taken, as it may be the
  * other side of a link to somewhere else.
- * @throws AppError `conflict` for too many files or bytes, and for a `root` that is a link or lies behind one
+ * @throws AppError `conflict` for too many files, bytes or bytes of paths, and for a `root` that is a link or lies behind one
  */
 export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
   const { cas, skipped, signal } = options
@@ -49,6 +51,7 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
   const taken = new Set<string>()
   const stores = sideBySide(storesAtOnce)
   let bytes = 0
+  let pathBytes = 0
 
   try {
     await using folder = await openWithin(options.within, root)
@@ -91,6 +94,14 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
     if (taken.size > options.maxFiles) {
       await file.close()
       throw new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
+    }
+    pathBytes += Buffer.byteLength(verdict.path)
+    if (pathBytes > options.maxPathBytes) {
+      await file.close()
+      throw new AppError(
+        'conflict',
+        `the paths of the files to publish have more than ${options.maxPathBytes} bytes together; shorten the names of files and folders`,
+      )
     }
     stores.add(store(file, stats.size, verdict.path))
   }

@@ -1,7 +1,10 @@
 import type { Manifest, ManifestEntry } from '../../core/manifest.ts'
 import type { Cas } from './cas.ts'
 
-/** Stores the file set of a deploy, sorted by path, so that equal sets have equal hashes. Returns its sha256. */
+/**
+ * Stores the file set of a deploy, sorted by path, so that equal sets have equal hashes and {@link findEntry} needs no index. Returns its
+ * sha256.
+ */
 export async function storeManifest(cas: Cas, files: readonly ManifestEntry[]): Promise<string> {
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
   const manifest: Manifest = { files: sorted.map(({ path, sha256, size }) => ({ path, sha256, size })) }
@@ -14,4 +17,52 @@ export async function readManifest(cas: Cas, sha256: string): Promise<Manifest> 
   const object = await cas.open(sha256)
   if (!object) throw new Error(`the manifest ${sha256} is missing from the storage`)
   return JSON.parse((await object.bytes()).toString('utf8')) as Manifest
+}
+
+const manifestStart = '{"files":['
+const manifestEnd = ']}'
+/** What every entry begins with. It occurs nowhere else, because a quote inside a path is escaped. */
+const entryStart = Buffer.from('{"path":"')
+/** What follows every path, and occurs nowhere inside one. */
+const pathEnd = Buffer.from('","sha256":"')
+
+/** Whether the bytes begin and end as {@link storeManifest} writes them; bytes that were cut off do not. */
+export const isManifest = (bytes: Buffer): boolean =>
+  bytes.toString('latin1', 0, manifestStart.length) === manifestStart &&
+  bytes.toString('latin1', bytes.length - manifestEnd.length) === manifestEnd
+
+/**
+ * Looks a file up in the bytes of a stored manifest by binary search. They are never parsed as a whole: that blocks a process for 150 ms when
+ * a deploy has 20,000 of the longest paths (22 MB), while the 15 steps of a search take microseconds.
+ * @throws Error when the bytes are not those of a manifest
+ */
+export function findEntry(manifest: Buffer, path: string): ManifestEntry | undefined {
+  // the wanted entry begins at `from` or later, and before `to`
+  let from = manifestStart.length
+  let to = manifest.length - manifestEnd.length
+  while (from < to) {
+    const start = manifest.lastIndexOf(entryStart, (from + to) >>> 1)
+    const pathStart = start + entryStart.length
+    const pathStop = manifest.indexOf(pathEnd, pathStart)
+    if (start < from || pathStop === -1) throw new Error('the manifest is damaged')
+    const found = unescaped(manifest.toString('utf8', pathStart, pathStop))
+    if (found === path) return entryAt(manifest, start, pathStop)
+    if (path < found) to = start
+    else from = endOfEntry(manifest, pathStop) + 1
+  }
+  return undefined
+}
+
+const unescaped = (text: string) => (text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text)
+
+const entryAt = (manifest: Buffer, start: number, pathStop: number) =>
+  JSON.parse(manifest.toString('utf8', start, endOfEntry(manifest, pathStop))) as ManifestEntry
+
+const closingBrace = 0x7d
+
+/** Behind the closing brace, where a comma or the end of the list follows. */
+function endOfEntry(manifest: Buffer, pathStop: number): number {
+  const brace = manifest.indexOf(closingBrace, pathStop)
+  if (brace === -1) throw new Error('the manifest is damaged')
+  return brace + 1
 }

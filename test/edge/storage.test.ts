@@ -37,7 +37,11 @@ const large = Buffer.alloc(8 * 1024 * 1024, 'large file ')
 describe('storage faults', () => {
   test.each([
     ['a missing manifest', async () => 'f'.repeat(64)],
-    ['a manifest that is no JSON', async (cas: Cas) => (await cas.put(Buffer.from('{'))).sha256],
+    ['a manifest that was cut off', async (cas: Cas) => (await cas.put(Buffer.from('{"files":[{"path":"index.html'))).sha256],
+    [
+      'a manifest with damage inside',
+      async (cas: Cas) => (await cas.put(Buffer.from('{"files":[{"pa\0\0":"index.html"}]}'))).sha256,
+    ],
     [
       'a missing object',
       async (cas: Cas) => {
@@ -159,12 +163,29 @@ describe('reading', () => {
 
   test('deploys leave the memory when newer ones need it', async () => {
     const { counts, wrap } = counting()
-    await using edge = await openTestEdge({ wrap, limits: { manifestEntries: 5, bodyBytes: 2000 } })
+    await using edge = await openTestEdge({ wrap, limits: { manifestBytes: 1500, fileBytes: 4000, bodyBytes: 2000 } })
     for (const name of ['one', 'two', 'three', 'four']) await edge.publish(name, { 'index.html': name.repeat(200), 'a.txt': 'a' })
     for (const name of ['one', 'two', 'three', 'four', 'one']) {
       expect((await edge.ask('/', { host: `${name}.${platformDomain}` })).body.toString()).toMatch(name)
     }
     expect(counts.opens).toBe(10)
+  })
+
+  test('visits of sites with large manifests make the edge forget no small one', async () => {
+    const { counts, wrap } = counting()
+    await using edge = await openTestEdge({ wrap, limits: { manifestBytes: 20_000, smallManifestBytes: 1000, bodyBytes: 1 } })
+    const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`page-${i}.html`, 'page']))
+    await edge.publish('small', { 'index.html': 'home' })
+    for (const name of ['one', 'two', 'three']) await edge.publish(name, { ...many, 'index.html': name })
+    const opensFor = async (name: string) => {
+      const before = counts.opens
+      expect((await edge.ask('/', { host: `${name}.${platformDomain}` })).status).toBe(200)
+      return counts.opens - before
+    }
+    await opensFor('small')
+    const body = await opensFor('small')
+    for (const name of ['one', 'two', 'three', 'one', 'two', 'three']) expect(await opensFor(name)).toBeGreaterThan(body)
+    expect(await opensFor('small')).toBe(body)
   })
 })
 

@@ -5,7 +5,6 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import type { Manifest } from '../../core/manifest.ts'
 import { compressible } from '../../core/media.ts'
 import { type ContentLimits, openContent } from '../../edge/content.ts'
 import { edgeLimits } from '../../edge/edge.ts'
@@ -13,6 +12,7 @@ import { createHandler } from '../../edge/handler.ts'
 import { openRouteTable } from '../../edge/routes.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
+import { storeManifest } from '../../infra/cas/manifests.ts'
 import type { Route } from '../../infra/db/routes.ts'
 import { openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
@@ -32,8 +32,7 @@ export async function storeFiles(cas: Cas, files: Files): Promise<string> {
     if (compressible(mediaTypeOf(path))) await cas.encode(object.sha256, 'gzip')
     return { path, ...object }
   })
-  const manifest: Manifest = { files: await Promise.all(stored) }
-  return (await cas.put(Buffer.from(JSON.stringify(manifest)))).sha256
+  return await storeManifest(cas, await Promise.all(stored))
 }
 
 /** A route of a live site; the site's id is made of its name. */

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
+import { findEntry, storeManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
 import { putUnnamedFile } from '../../infra/cas/published-files.ts'
 
@@ -166,5 +167,34 @@ describe('sweeping', () => {
     await mkdir(join(dir, 'objects'))
     await writeFile(join(dir, 'objects', 'ab'), 'not a folder')
     await expect(listed()).rejects.toThrow()
+  })
+})
+
+describe('the bytes of a manifest', () => {
+  const sha256 = 'a'.repeat(64)
+  const bytesOf = async (paths: readonly string[]) => {
+    const stored = await storeManifest(
+      cas,
+      paths.map((path, i) => ({ path, sha256, size: i })),
+    )
+    return (await (await cas.open(stored))?.bytes()) as Buffer
+  }
+
+  test.each([
+    ['none', []],
+    ['one', ['index.html']],
+    ['two', ['a', 'b']],
+    ['one that begins another', ['a', 'a/b', 'ab', 'abc']],
+    ['quotes and what looks like JSON', ['"', '""', '{"path":"', '","sha256":"', '"},{"path":"a"', '}', ']}', 'a"b']],
+    ['letters of every length in UTF-8', ['ä', 'z', 'я', '中', '\u{1f600}', '\ufb01', '\u2028', 'a\u{1f600}']],
+    ['long ones', Array.from({ length: 50 }, (_, i) => 'x'.repeat(1000) + i)],
+    ['very many', Array.from({ length: 3000 }, (_, i) => `${(i * 7919) % 3001}/${i}.html`)],
+  ])('lead to each of its files and to no other: %s', async (_name, paths: readonly string[]) => {
+    const bytes = await bytesOf(paths)
+    for (const [size, path] of paths.entries()) expect(findEntry(bytes, path)).toEqual({ path, sha256, size })
+    for (const path of paths.slice(0, 100).flatMap((path) => [`${path}!`, `!${path}`, path.slice(0, -1)])) {
+      if (!paths.includes(path)) expect(findEntry(bytes, path)).toBeUndefined()
+    }
+    for (const path of ['', 'zz', '{', '\uffff']) expect(findEntry(bytes, path)).toBeUndefined()
   })
 })

@@ -26,13 +26,14 @@ async function put(path: string, content = 'x') {
   await writeFile(join(dist, path), content)
 }
 
-async function collect(limits: { maxFiles?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
+async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
   const skipped = createSkippedPaths()
   const files = await collectFiles(dist, {
     within: folder,
     cas,
     skipped,
     maxFiles: limits.maxFiles ?? 1000,
+    maxPathBytes: limits.maxPathBytes ?? 1e6,
     maxBytes: limits.maxBytes ?? 1e9,
     overMaxBytes: 'over the quota',
     signal: limits.signal ?? new AbortController().signal,
@@ -122,6 +123,7 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
     cas: swapping,
     skipped,
     maxFiles: 100,
+    maxPathBytes: 1e6,
     maxBytes: 1e9,
     overMaxBytes: '',
     signal,
@@ -143,6 +145,7 @@ test('a folder behind a link is never read, wherever in its path the link is', a
       cas,
       skipped: createSkippedPaths(),
       maxFiles: 100,
+      maxPathBytes: 1e6,
       maxBytes: 1e9,
       overMaxBytes: '',
       signal,
@@ -167,6 +170,14 @@ test('a tree deeper than 128 folders is cut there', async () => {
   const { paths, skipped } = await collect()
   expect(paths).toEqual([`${'d/'.repeat(127)}ok.txt`, 'index.html'])
   expect(skipped).toHaveLength(1)
+})
+
+test('paths with more bytes together than allowed are refused, and what to do is said', async () => {
+  for (let i = 0; i < 10; i++) await put(`${'long'.repeat(10)}${i}`)
+  await expect(collect({ maxPathBytes: 400 })).rejects.toThrow(
+    'the paths of the files to publish have more than 400 bytes together; shorten the names of files and folders',
+  )
+  expect((await collect({ maxPathBytes: 420 })).paths).toHaveLength(11)
 })
 
 test('D04: more files or bytes than allowed are refused, and leave no open file', async () => {
