@@ -1,9 +1,14 @@
 import { conflict, paymentRequired, tooManyRequests } from '../core/errors.ts'
-import { overStorageQuota, type PlanName, planAllows, planFor, planTitle, upgradeLifts } from '../core/plans.ts'
+import { maxDomainAddsPerHour } from '../core/limits.ts'
+import { readable } from '../core/mails.ts'
+import { claimLimit, overStorageQuota, type PlanName, planAllows, planFor, planTitle, upgradeLifts } from '../core/plans.ts'
+import { takeAllowance } from '../infra/db/allowances.ts'
 import { storageBytes } from '../infra/db/blobs.ts'
-import type { Db } from '../infra/db/database.ts'
+import type { Db, Tx } from '../infra/db/database.ts'
+import { countClaimedDomains } from '../infra/db/domain-claims.ts'
 import { countDomains } from '../infra/db/domains.ts'
 import { countSites } from '../infra/db/sites.ts'
+import { countHeldSubdomains, type HeldNames } from '../infra/db/subdomains.ts'
 import { buildMinutes, countDeploysSince } from '../infra/db/usage.ts'
 import type { Deps } from './context.ts'
 import { suspended } from './invoke.ts'
@@ -80,6 +85,18 @@ export async function checkSiteQuota(db: Db, ctx: Gatekeeper, project: GatedProj
     : conflict(message)
 }
 
+/**
+ * A name stays held for weeks after its site, so a project that creates and deletes would hold any number of them. A name that the
+ * project holds already is no new one.
+ * @throws AppError `conflict`
+ */
+export async function checkHeldSubdomains(tx: Tx, ctx: Gatekeeper, project: GatedProject, wanted: string): Promise<void> {
+  const limit = claimLimit(ctx.config.plans[project.plan].sites)
+  if (limit === null) return
+  const held = await countHeldSubdomains(tx, { project_id: project.id, subdomain: wanted }, { limit, now: ctx.clock() })
+  if (held.count >= limit) throw tooManyHeld('subdomains, with those of deleted sites', project.plan, limit, held)
+}
+
 /** @throws AppError `conflict` */
 export async function checkDomainQuota(db: Db, ctx: Gatekeeper, project: GatedProject): Promise<void> {
   const limit = ctx.config.plans[project.plan].domains
@@ -87,5 +104,35 @@ export async function checkDomainQuota(db: Db, ctx: Gatekeeper, project: GatedPr
   const allowed = limit === 1 ? '1 domain' : `${limit} domains`
   throw conflict(`the ${planTitle(project.plan)} plan allows ${allowed}: delete one or change the plan`)
 }
+
+/**
+ * Who deletes a domain and adds another keeps none of them, but each was looked up and kept from others for a while.
+ * @throws AppError `conflict`; `too_many_requests` for more than {@link maxDomainAddsPerHour}
+ */
+export async function checkDomainClaims(tx: Tx, ctx: Gatekeeper, project: GatedProject, domain: string): Promise<void> {
+  const now = ctx.clock()
+  const limit = claimLimit(ctx.config.plans[project.plan].domains)
+  if (limit !== null) {
+    const held = await countClaimedDomains(tx, { project_id: project.id, domain }, { limit, now })
+    if (held.count >= limit) throw tooManyHeld('domains, with those deleted in the last 30 days', project.plan, limit, held)
+  }
+  const adds = { project_id: project.id, kind: 'domain_adds', limit: maxDomainAddsPerHour, periodMs: hourMs }
+  const next = await takeAllowance(tx, adds, now)
+  if (next)
+    throw tooManyRequests(
+      `a project may add ${maxDomainAddsPerHour} domains an hour; add the others later`,
+      secondsUntil(next, now),
+    )
+}
+
+function tooManyHeld(what: string, plan: PlanName, limit: number, { count, next_free_at }: HeldNames) {
+  const wait = next_free_at ? `wait until ${readable(next_free_at)}` : 'delete one'
+  return conflict(
+    `the project holds ${count} ${what}, and the ${planTitle(plan)} plan allows ${limit}: take one of its own again, or ${wait}`,
+  )
+}
+
+/** For `Retry-After`: whole seconds, at least one. */
+export const secondsUntil = (instant: Date, now: Date) => Math.max(1, Math.ceil((instant.getTime() - now.getTime()) / 1000))
 
 const nextMonth = (now: Date) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)

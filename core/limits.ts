@@ -40,6 +40,12 @@ export const quarantinePeriodMs = 30 * 24 * 3_600_000
 
 /** A domain whose owner has not proved it for this long may be added by another project. */
 export const unprovenDomainPeriodMs = 7 * 24 * 3_600_000
+/** Whoever deletes an unproven domain and adds it again within this time continues the age that it had. */
+export const releasedDomainPeriodMs = 30 * 24 * 3_600_000
+/** Domains that a project may add in any hour; each starts a workflow that asks name servers. */
+export const maxDomainAddsPerHour = 200
+/** Look-ups of a project's domains, by hand and by the platform, within one pause between look-ups of a domain; each takes up to 4 s. */
+export const maxLookUpsPerPause = 20
 /** For this long the platform looks for the TXT record of a new domain by itself. */
 export const connectPeriodMs = 30 * 24 * 3_600_000
 /** The pauses between its looks grow up to this. */

@@ -76,6 +76,12 @@ export function upgradeLifts(plans: Plans, plan: PlanName, quota: keyof Quotas):
   })
 }
 
+/**
+ * How many names of one kind a project may hold at once, with those that it gave up and that are still kept from others: three times
+ * what its plan lets it use, and ten. Null is unlimited.
+ */
+export const claimLimit = (quota: number | null) => (quota === null ? null : 3 * quota + 10)
+
 /** The text of every refusal for storage. */
 export const overStorageQuota = (plan: PlanName, limitBytes: number) =>
   `this does not fit the storage quota of the ${planTitle(plan)} plan (${Math.floor(limitBytes / MB)} MB): delete old deploys or change the plan`

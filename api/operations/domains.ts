@@ -3,9 +3,11 @@ import { z } from 'zod'
 import { replacedLetter } from '../../core/domain-letters.ts'
 import { parseDomain } from '../../core/domains.ts'
 import { conflict, invalid, tooManyRequests } from '../../core/errors.ts'
-import { unprovenDomainPeriodMs } from '../../core/limits.ts'
+import { maxLookUpsPerPause, unprovenDomainPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
+import { takeAllowance } from '../../infra/db/allowances.ts'
 import type { Tx } from '../../infra/db/database.ts'
+import { lookUpAllowance, resumeClaim } from '../../infra/db/domain-claims.ts'
 import { reopenDomain } from '../../infra/db/domain-work.ts'
 import {
   type DomainRecord,
@@ -31,7 +33,7 @@ import { domainChangedSignal, domainStart } from '../../workflows/contract/domai
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { inTrash } from '../accept-deploy.ts'
 import type { Context } from '../context.ts'
-import { checkDomainQuota } from '../gates.ts'
+import { checkDomainClaims, checkDomainQuota, secondsUntil } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
 import {
@@ -82,7 +84,7 @@ export const set_custom_domain = operation({
   example: { domain: 'www.example.com' },
   load: siteOfCaller,
   output: Domain,
-  errors: [400, 402, 409],
+  errors: [400, 402, 409, 429],
   handler: async (ctx, input, site) => {
     const domain = parsed(ctx.config, input.domain)
     const row = await ctx.db.transaction().execute((tx) => attach(tx, ctx, { site_id: site.id, domain }))
@@ -115,8 +117,9 @@ async function attach(tx: Tx, ctx: Context, { site_id, domain }: { site_id: stri
   await checkDomainQuota(tx, ctx, project)
   if (project.suspended) throw suspended()
   if (!site || site.deletion_scheduled_at) throw inTrash()
+  await checkDomainClaims(tx, ctx, project, domain)
 
-  const replaced = await removeUnproven(tx, wanted, unprovenBefore)
+  const replaced = await removeUnproven(tx, wanted, { before: unprovenBefore, now })
   if (replaced) {
     await insertWorkflowSignals(tx, [domainChangedSignal({ domain_id: replaced.id, attempt: replaced.attempt })])
     await queueMailToOwner(tx, replaced.project_id, replacedLetter(domain), { sender: ctx.config.mail.from, now })
@@ -124,7 +127,7 @@ async function attach(tx: Tx, ctx: Context, { site_id, domain }: { site_id: stri
   const { checkIntervalMs } = ctx.config.dns
   const row = await insertDomain(
     tx,
-    { ...wanted, site_id, verification_token: randomBytes(32).toString('hex') },
+    { ...wanted, ...(await resumeClaim(tx, wanted, now)), site_id, verification_token: randomBytes(32).toString('hex') },
     { now, next_check_at: new Date(now.getTime() + checkIntervalMs) },
   )
   if (!row) throw attached(domain)
@@ -162,9 +165,8 @@ export const verify_domain = operation({
   errors: [409, 429],
   handler: async (ctx, { domain_id }, domain) => {
     if (domain.trashed) throw inTrash()
-    const { checkIntervalMs } = ctx.config.dns
-    const isTurn = await takeLookUp(ctx.db, ctx.caller.project_id, domain_id, ctx.clock(), checkIntervalMs)
-    if (!isTurn) return await throttled(ctx, domain_id)
+    const isTaken = await ctx.db.transaction().execute((tx) => takeLookUps(tx, ctx, domain_id))
+    if (!isTaken) return await throttled(ctx, domain_id)
     const look = await ctx.lookUpDomain(domain)
     const row = await ctx.db.transaction().execute((tx) => takeLook(tx, ctx, domain_id, look))
     ctx.relay.wake()
@@ -173,14 +175,33 @@ export const verify_domain = operation({
   },
 })
 
+/**
+ * Takes one look-up of the domain and one of its project. False when the domain was looked up a moment ago.
+ * @throws AppError `too_many_requests` when many domains of the project were
+ */
+async function takeLookUps(tx: Tx, ctx: Context, domainId: string): Promise<boolean> {
+  const { project_id } = ctx.caller
+  const { checkIntervalMs } = ctx.config.dns
+  const now = ctx.clock()
+  if (!(await takeLookUp(tx, project_id, domainId, now, checkIntervalMs))) return false
+  const next = await takeAllowance(tx, lookUpAllowance(project_id, checkIntervalMs), now)
+  if (!next) return true
+  const seconds = secondsUntil(next, now)
+  throw tooManyRequests(
+    `${maxLookUpsPerPause} domains of the project were looked up within ${checkIntervalMs / 1000} s: try again in ${seconds} s`,
+    seconds,
+  )
+}
+
 /** @throws AppError `too_many_requests` for an unverified domain */
 async function throttled(ctx: Context, domainId: string) {
   const row = await findDomain(ctx.db, ctx.caller.project_id, domainId)
   if (!row) throw noSuchDomain()
   const { checkIntervalMs } = ctx.config.dns
-  const waitMs = (row.looked_up_at?.getTime() ?? 0) + checkIntervalMs - ctx.clock().getTime()
+  const next = (row.looked_up_at?.getTime() ?? 0) + checkIntervalMs
+  const now = ctx.clock()
   // the clock of another process may be ahead
-  const seconds = Math.max(1, Math.ceil(Math.min(waitMs, checkIntervalMs) / 1000))
+  const seconds = secondsUntil(new Date(Math.min(next, now.getTime() + checkIntervalMs)), now)
   const message = `the domain was looked up less than ${checkIntervalMs / 1000} s ago: try again in ${seconds} s`
   if (row.verified_at === null) throw tooManyRequests(message, seconds)
   return { verified: true, message, ...findingsOf(ctx.config, row), a_record: null }
@@ -237,7 +258,7 @@ export const delete_domain = operation({
   handler: async (ctx, { domain_id }) => {
     const deleted = await ctx.db.transaction().execute(async (tx) => {
       const order_id = (await lockSiteOfDomain(tx, domain_id))?.order_id
-      const row = await deleteDomain(tx, ctx.caller.project_id, domain_id)
+      const row = await deleteDomain(tx, ctx.caller.project_id, domain_id, ctx.clock())
       if (!row) throw noSuchDomain()
       const order = order_id ? [orderRetrySignal({ order_id })] : []
       await insertWorkflowSignals(tx, [domainChangedSignal({ domain_id, attempt: row.attempt }), ...order])

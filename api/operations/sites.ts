@@ -6,7 +6,7 @@ import { lockProject } from '../../infra/db/projects.ts'
 import { insertSite, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
 import { isSubdomainTaken } from '../../infra/db/subdomains.ts'
 import { inTrash } from '../accept-deploy.ts'
-import { checkSiteQuota } from '../gates.ts'
+import { checkHeldSubdomains, checkSiteQuota } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
 import { description, name, requireVisible, site_id } from '../resources/fields.ts'
@@ -50,6 +50,7 @@ export const create_site = operation({
       requirePlanFor(subdomain, project.plan)
       await checkSiteQuota(tx, ctx, project)
       if (project.suspended) throw suspended()
+      await checkHeldSubdomains(tx, ctx, project, subdomain)
       const row = await insertSite(tx, { project_id: project.id, name: input.name, subdomain }, now)
       if (!row) throw taken(subdomain)
       return row

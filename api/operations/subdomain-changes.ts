@@ -17,6 +17,7 @@ import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { inTrash } from '../accept-deploy.ts'
 import type { Context } from '../context.ts'
+import { checkHeldSubdomains } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
 import { isoTime, site_id, time } from '../resources/fields.ts'
@@ -65,6 +66,7 @@ export const change_site_subdomain = operation({
       if (!(await holdSubdomain(tx, wanted, { site_id, project_id: project.id }, 'pending', now))) throw taken(wanted)
       requirePlanFor(wanted, project.plan)
       if (project.suspended) throw suspended()
+      await checkHeldSubdomains(tx, ctx, project, wanted)
       const switch_at = new Date(now.getTime() + ctx.config.names.switchDelayMs)
       const names = { old_subdomain: site.subdomain, new_subdomain: wanted }
       const row = await insertSubdomainChange(tx, { site_id, ...names, requested_at: now, switch_at })

@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import { domainRecheckMs } from '../../core/limits.ts'
 import type { Db, Tx } from './database.ts'
+import { type DomainClaim, keepClaims } from './domain-claims.ts'
 import { jsonb } from './jsonb.ts'
 import type { DB } from './schema.ts'
 
@@ -51,32 +52,38 @@ export interface WantedDomain {
   readonly project_id: string
 }
 
-/** Whether the domain is attached: rows of other projects that were added before `unprovenBefore` and never proved do not count. */
+/** Whether the domain is attached: rows of other projects that are claimed since before `unprovenBefore` without a proof do not count. */
 export async function isDomainAttached(db: Db, { domain, project_id }: WantedDomain, unprovenBefore: Date): Promise<boolean> {
   const row = await db
     .selectFrom('domains')
-    .select(['project_id', 'verified_at', 'created_at'])
+    .select(['project_id', 'verified_at', 'claimed_at'])
     .where('domain', '=', domain)
     .executeTakeFirst()
-  return row !== undefined && (row.project_id === project_id || row.verified_at !== null || row.created_at >= unprovenBefore)
+  return row !== undefined && (row.project_id === project_id || row.verified_at !== null || row.claimed_at >= unprovenBefore)
 }
 
 /** Removes the row that {@link isDomainAttached} does not count; undefined when there is none. */
-export function removeUnproven(tx: Tx, { domain, project_id }: WantedDomain, before: Date): Promise<DomainRow | undefined> {
-  return tx
+export async function removeUnproven(
+  tx: Tx,
+  { domain, project_id }: WantedDomain,
+  { before, now }: { readonly before: Date; readonly now: Date },
+): Promise<DomainRow | undefined> {
+  const removed = await tx
     .deleteFrom('domains')
     .where('domain', '=', domain)
     .where('project_id', '!=', project_id)
     .where('verified_at', 'is', null)
-    .where('created_at', '<', before)
+    .where('claimed_at', '<', before)
     .returningAll()
-    .executeTakeFirst()
+    .execute()
+  await keepClaims(tx, removed, now)
+  return removed[0]
 }
 
 /** Undefined when the domain is taken. */
 export function insertDomain(
   tx: Tx,
-  domain: WantedDomain & { readonly site_id: string; readonly verification_token: string },
+  domain: WantedDomain & DomainClaim & { readonly site_id: string; readonly verification_token: string },
   { now, next_check_at }: { readonly now: Date; readonly next_check_at: Date },
 ): Promise<DomainRow | undefined> {
   return tx
@@ -88,8 +95,17 @@ export function insertDomain(
 }
 
 /** Its certificate goes with it. Undefined when the project has no such domain. The caller holds the lock of the site. */
-export function deleteDomain(tx: Tx, projectId: string, id: string): Promise<DomainRow | undefined> {
-  return tx.deleteFrom('domains').where('project_id', '=', projectId).where('id', '=', id).returningAll().executeTakeFirst()
+export async function deleteDomain(tx: Tx, projectId: string, id: string, now: Date): Promise<DomainRow | undefined> {
+  const deleted = await tx.deleteFrom('domains').where('project_id', '=', projectId).where('id', '=', id).returningAll().execute()
+  await keepClaims(tx, deleted, now)
+  return deleted[0]
+}
+
+/** Detaches every domain of the site, under its lock; their certificates go with them. */
+export async function deleteDomainsOfSite(tx: Tx, siteId: string, now: Date): Promise<DomainRow[]> {
+  const deleted = await tx.deleteFrom('domains').where('site_id', '=', siteId).returningAll().execute()
+  await keepClaims(tx, deleted, now)
+  return deleted
 }
 
 /**

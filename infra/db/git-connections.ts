@@ -179,9 +179,3 @@ export async function claimDelivery(
     .executeTakeFirst()
   return (numInsertedOrUpdatedRows ?? 0n) > 0n
 }
-
-/** @returns how many were forgotten */
-export async function dropOldDeliveries(db: Db, before: Date): Promise<number> {
-  const { numDeletedRows } = await db.deleteFrom('git_deliveries').where('received_at', '<', before).executeTakeFirst()
-  return Number(numDeletedRows)
-}

@@ -175,6 +175,21 @@ interface Domains {
   a_record: ARecordVerdict | null
   diagnostics: Diagnostics | null
   created_at: Date
+  claimed_at: Generated<Date>
+}
+
+interface ReleasedDomains {
+  project_id: string
+  domain: string
+  claimed_at: Date | null
+  looked_up_at: Date | null
+  released_at: Date
+}
+
+interface Allowances {
+  project_id: string
+  kind: string
+  taken_at: Date[]
 }
 
 interface Certificates {
@@ -299,6 +314,8 @@ export interface DB {
   subdomain_changes: SubdomainChanges
   mails: Mails
   domains: Domains
+  released_domains: ReleasedDomains
+  allowances: Allowances
   certificates: Certificates
   dns_challenges: DnsChallenges
   git_connections: GitConnections

@@ -1,4 +1,5 @@
 import { type SqlBool, sql } from 'kysely'
+import { quarantinePeriodMs } from '../../core/limits.ts'
 import type { Db, Tx } from './database.ts'
 import type { SubdomainKind } from './schema.ts'
 
@@ -27,6 +28,37 @@ export async function isSubdomainTaken(db: Db, subdomain: string, asker: Asker, 
     .where((eb) => eb.not(isFreeFor(asker, now)))
     .executeTakeFirst()
   return row !== undefined
+}
+
+/** Names that a project keeps from others. */
+export interface HeldNames {
+  readonly count: number
+  /** When so many are free that the project may take one more below its limit; null when no time frees enough of them. */
+  readonly next_free_at: Date | null
+}
+
+/**
+ * The names that other projects cannot have because of this one, besides the wanted one: current ones, also of sites in the trash, pending,
+ * former and quarantined ones. Exact under the project's lock.
+ */
+export async function countHeldSubdomains(
+  tx: Tx,
+  { project_id, subdomain }: { readonly project_id: string; readonly subdomain: string },
+  { limit, now }: { readonly limit: number; readonly now: Date },
+): Promise<HeldNames> {
+  const quarantine = sql`make_interval(secs => ${quarantinePeriodMs / 1000})`
+  const { rows } = await sql<HeldNames>`
+    select count(*) as count, (array_agg(free_at order by free_at nulls last))[count(*) - ${limit}::bigint + 1] as next_free_at
+    from (
+      select case
+        when subdomains.kind = 'pending' then null
+        when subdomains.kind = 'current' or held_until > deletion_scheduled_at then deletion_scheduled_at + ${quarantine}
+        else held_until end as free_at
+      from subdomains left join sites on sites.id = subdomains.site_id
+      where subdomains.project_id = ${project_id} and subdomains.subdomain <> ${subdomain}
+        and (subdomains.kind in ('current', 'pending') or held_until > ${now})
+    ) held`.execute(tx)
+  return rows[0] ?? { count: 0, next_free_at: null }
 }
 
 /** Takes the name for the site; false when somebody else has it. Of two who ask at once, one gets it. */

@@ -136,11 +136,6 @@ export async function lockPurgedSite(tx: Tx, siteId: string): Promise<void> {
     .executeTakeFirstOrThrow()
 }
 
-/** Detaches every domain of the site, under its lock; their certificates go with them. */
-export function deleteDomainsOfSite(tx: Tx, siteId: string): Promise<{ id: string; attempt: number }[]> {
-  return tx.deleteFrom('domains').where('site_id', '=', siteId).returning(['id', 'attempt']).execute()
-}
-
 /**
  * Deletes a site, under its lock, when its deploys are purged and its domains detached. Its names are kept from other projects until
  * then. The edge learns of it with the commit.

@@ -21,7 +21,8 @@ const typescriptTypes: Record<string, string> = {
   bigint: 'number',
   bytea: 'Buffer',
   jsonb: 'unknown',
-  ARRAY: 'string[]',
+  _text: 'string[]',
+  _timestamptz: 'Date[]',
   'timestamp with time zone': 'Date',
 }
 
@@ -55,7 +56,8 @@ test('the declared tables are those that the migrations leave, column by column'
     column_default: string | null
     data_type: string
   }>`
-    select table_name, column_name, is_nullable, column_default, data_type from information_schema.columns
+    select table_name, column_name, is_nullable, column_default,
+      case data_type when 'ARRAY' then udt_name else data_type end as data_type from information_schema.columns
     where table_schema = 'public' and table_name not like 'kysely_%'`.execute(opened.db)
   const declared = declaredTables()
   const seen = rows.map((row) => {

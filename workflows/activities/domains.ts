@@ -1,8 +1,11 @@
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { givenUpLetter, liveLetter, uncertifiedLetter } from '../../core/domain-letters.ts'
 import { connectPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
+import { takeAllowance } from '../../infra/db/allowances.ts'
 import { beginOrder } from '../../infra/db/certificates.ts'
 import type { Db, Tx } from '../../infra/db/database.ts'
+import { lookUpAllowance } from '../../infra/db/domain-claims.ts'
 import { type DomainRun, findDomainOfRun, setConnected, setNextCheck } from '../../infra/db/domain-work.ts'
 import { type DomainRecord, lockSiteOfDomain, proveDomain, saveFindings } from '../../infra/db/domains.ts'
 import { bumpRoutes } from '../../infra/db/routes.ts'
@@ -11,6 +14,9 @@ import type { Logger } from '../../infra/log.ts'
 import type { Relay } from '../client.ts'
 import type { CertificateStep, DomainActivities, DomainCheck, Settled } from '../contract/domains.ts'
 import { queueMailToOwner } from '../mails.ts'
+
+/** Waiting look-ups of a project come back within this time after there is one free. */
+const spreadMs = 30_000
 
 export interface DomainActivityDeps {
   readonly db: Db
@@ -44,6 +50,17 @@ export function createDomainActivities(deps: DomainActivityDeps): Omit<DomainAct
     return current?.verified_at ? { state: 'verified' } : stale
   }
 
+  /** Looks later when the project has many domains to look up: no tenant fills the queue. */
+  async function requireLookUp(project_id: string, now: Date): Promise<void> {
+    const next = await takeAllowance(db, lookUpAllowance(project_id, config.dns.checkIntervalMs), now)
+    if (!next) return
+    throw ApplicationFailure.create({
+      message: 'many domains of this project are looked up at present; this one is looked up soon',
+      nextRetryDelay: next.getTime() - now.getTime() + Math.random() * spreadMs,
+      category: ApplicationFailureCategory.BENIGN,
+    })
+  }
+
   async function takeLook(tx: Tx, domain: DomainRecord, look: DomainLook, next: Date): Promise<DomainCheck> {
     const now = clock()
     const run = { domain_id: domain.id, attempt: domain.attempt }
@@ -75,6 +92,7 @@ export function createDomainActivities(deps: DomainActivityDeps): Omit<DomainAct
       const since = domain.looked_up_at && now.getTime() - domain.looked_up_at.getTime()
       const wasJustLooked = since !== null && since >= 0 && since < config.dns.checkIntervalMs
       if (!look || wasJustLooked) return await waits(run, 'the DNS is looked up next time', next)
+      await requireLookUp(domain.project_id, now)
       const found = await lookUpDomain(domain)
       return (await withDomain(run, (tx, current) => takeLook(tx, current, found, next))) ?? stale
     },

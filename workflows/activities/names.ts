@@ -2,9 +2,10 @@ import { heartbeat } from '@temporalio/activity'
 import { formerSubdomainPeriodMs, quarantinePeriodMs } from '../../core/limits.ts'
 import type { ArtifactDeps } from '../../infra/artifacts/purge.ts'
 import { purgeDeploys } from '../../infra/artifacts/purge-site.ts'
+import { deleteDomainsOfSite } from '../../infra/db/domains.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { findSubdomainChange, switchSubdomain } from '../../infra/db/subdomain-changes.ts'
-import { beginPurge, deleteDomainsOfSite, findTrashing, lockPurgedSite, removeSite, type Trashing } from '../../infra/db/trash.ts'
+import { beginPurge, findTrashing, lockPurgedSite, removeSite, type Trashing } from '../../infra/db/trash.ts'
 import { insertWorkflowSignals } from '../../infra/db/workflow-starts.ts'
 import type { Relay } from '../client.ts'
 import { domainChangedSignal } from '../contract/domains.ts'
@@ -67,9 +68,9 @@ export function createNameActivities(deps: NameActivityDeps): NameActivities {
     await db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId)
       await lockPurgedSite(tx, siteId)
-      const domains = (await deleteDomainsOfSite(tx, siteId)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
-      await insertWorkflowSignals(tx, domains.map(domainChangedSignal))
       const now = clock()
+      const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
+      await insertWorkflowSignals(tx, domains.map(domainChangedSignal))
       await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
     })
     relay.wake()

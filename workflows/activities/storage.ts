@@ -1,12 +1,12 @@
 import { heartbeat } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { AppError } from '../../core/errors.ts'
-import { buildLogPeriodMs, deliveryPeriodMs, sweepGraceMs } from '../../core/limits.ts'
+import { buildLogPeriodMs, sweepGraceMs } from '../../core/limits.ts'
 import { applyRetentionEverywhere, type RetentionDeps } from '../../infra/artifacts/retention.ts'
 import { dropUnusedBlobs, sweepObjects } from '../../infra/artifacts/sweep.ts'
 import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
 import { removeOldLogs } from '../../infra/build-logs/expire.ts'
-import { dropOldDeliveries } from '../../infra/db/git-connections.ts'
+import { deleteExpired } from '../../infra/db/expired.ts'
 import type { StorageActivities } from '../contract.ts'
 import { queueReports } from '../reports.ts'
 
@@ -22,7 +22,8 @@ export function createStorageActivities(deps: StorageActivityDeps): StorageActiv
   const options = () => ({ before: new Date(clock().getTime() - sweepGraceMs), progress: heartbeat })
   return {
     async purgeExpired() {
-      await dropOldDeliveries(db, new Date(clock().getTime() - deliveryPeriodMs))
+      const rows = await deleteExpired(db, clock())
+      if (rows > 0) log.info({ rows }, 'expired rows deleted')
       return `purged ${count(await applyRetentionEverywhere({ ...deps, queueReports }))} deploys`
     },
 
