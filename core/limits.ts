@@ -38,6 +38,9 @@ export const formerSubdomainPeriodMs = 30 * 24 * 3_600_000
 /** The names of a site that is gone are kept from other projects for so long. */
 export const quarantinePeriodMs = 30 * 24 * 3_600_000
 
+/** Changes of a site's subdomain that may be cancelled within the pause between changes: each mails the owner and reserves a name. */
+export const maxCancelledChanges = 3
+
 /** A domain whose owner has not proved it for this long may be added by another project. */
 export const unprovenDomainPeriodMs = 7 * 24 * 3_600_000
 /** Whoever deletes an unproven domain and adds it again within this time continues the age that it had. */
@@ -54,6 +57,11 @@ export const longestConnectPauseMs = 3_600_000
 export const domainRecheckMs = 24 * 3_600_000
 /** A domain stays verified for this long after its TXT record was last seen. */
 export const domainProofPeriodMs = 7 * 24 * 3_600_000
+
+/** Mails of one kind about one site or domain that an owner gets in any hour; the others are counted on the last of them. */
+export const maxMailsAboutOneThing = 3
+/** The text of a mail is kept this long (addendum E37). */
+export const mailPeriodMs = 30 * 24 * 3_600_000
 
 /** `deploy-files` requests that may wait for the one being processed; the next is refused with 503. */
 export const maxWaitingDeployFiles = 64

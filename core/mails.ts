@@ -1,13 +1,30 @@
+/** What owners are told of. */
+export type MailKind =
+  | 'subdomain_change'
+  | 'domain_live'
+  | 'domain_uncertified'
+  | 'domain_given_up'
+  | 'domain_replaced'
+  | 'domain_missing'
+  | 'domain_lost'
+
+export interface MailTopic {
+  readonly kind: MailKind
+  /** The site or the domain that it is about. */
+  readonly about: string
+}
+
 /** What a mail says, as plain text and as HTML. */
-export interface Letter {
+export interface Letter extends MailTopic {
   readonly subject: string
   readonly text: string
   readonly html: string
 }
 
 /** Both forms from plain paragraphs: nothing in them is markup, addresses become links. A subject is one line whatever it is made of. */
-export function letter(subject: string, paragraphs: readonly string[]): Letter {
+export function letter(topic: MailTopic, subject: string, paragraphs: readonly string[]): Letter {
   return {
+    ...topic,
     subject: oneLine(subject).slice(0, 200),
     text: `${paragraphs.join('\n\n')}\n`,
     html: `<!doctype html>\n<html lang="en">\n<body style="font:16px/1.5 system-ui,sans-serif;max-width:36rem">\n${paragraphs.map((text) => `<p>${linked(text)}</p>`).join('\n')}\n</body>\n</html>\n`,
@@ -39,7 +56,7 @@ export function subdomainChangeLetter(change: {
   readonly switch_at: Date
 }): Letter {
   const { site_id, site_name, old_url, new_url, switch_at } = change
-  return letter(`${site_name} moves to ${new_url}`, [
+  return letter({ kind: 'subdomain_change', about: site_id }, `${site_name} moves to ${new_url}`, [
     `The site ${oneLine(site_name)} gets another address on ${readable(switch_at)}.`,
     `Now: ${old_url}\nThen: ${new_url}`,
     `The new address is reserved for the site already. After the change the old one leads to it for 30 days.`,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { conflict, notFound } from '../../core/errors.ts'
+import { conflict, notFound, tooManyRequests } from '../../core/errors.ts'
+import { maxCancelledChanges } from '../../core/limits.ts'
 import { readable, subdomainChangeLetter } from '../../core/mails.ts'
 import { siteUrl } from '../../infra/config.ts'
 import type { Tx } from '../../infra/db/database.ts'
@@ -9,6 +10,7 @@ import {
   cancelSubdomainChange,
   findLastChange,
   insertSubdomainChange,
+  listCancelledChanges,
   type SubdomainChangeRow,
 } from '../../infra/db/subdomain-changes.ts'
 import { holdSubdomain } from '../../infra/db/subdomains.ts'
@@ -17,7 +19,7 @@ import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { inTrash } from '../accept-deploy.ts'
 import type { Context } from '../context.ts'
-import { checkHeldSubdomains } from '../gates.ts'
+import { checkHeldSubdomains, secondsUntil } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
 import { isoTime, site_id, time } from '../resources/fields.ts'
@@ -52,7 +54,7 @@ export const change_site_subdomain = operation({
   example: { subdomain: 'river-notes' },
   load: siteOfCaller,
   output: SubdomainChange,
-  errors: [400, 402, 409],
+  errors: [400, 402, 409, 429],
   handler: async (ctx, { site_id, ...input }) => {
     const wanted = readSubdomain(input.subdomain)
     const change = await ctx.db.transaction().execute(async (tx) => {
@@ -63,6 +65,7 @@ export const change_site_subdomain = operation({
       if (site.deletion_scheduled_at) throw inTrash()
       if (site.subdomain === wanted) throw conflict(`the site has the subdomain ${wanted} already; choose another`)
       requirePause(ctx, await findLastChange(tx, site_id), now)
+      await requireFewCancelled(tx, ctx, site_id, now)
       if (!(await holdSubdomain(tx, wanted, { site_id, project_id: project.id }, 'pending', now))) throw taken(wanted)
       requirePlanFor(wanted, project.plan)
       if (project.suspended) throw suspended()
@@ -124,6 +127,19 @@ function requirePause(ctx: Context, last: SubdomainChangeRow | undefined, now: D
   }
   const next = new Date(last.requested_at.getTime() + ctx.config.names.changeIntervalMs)
   if (now < next) throw conflict(`the subdomain was changed not long ago; another change is possible from ${readable(next)} on`)
+}
+
+/** @throws AppError `too_many_requests` when the latest changes were cancelled one after another */
+async function requireFewCancelled(tx: Tx, ctx: Context, siteId: string, now: Date): Promise<void> {
+  const { changeIntervalMs } = ctx.config.names
+  const cancelled = await listCancelledChanges(tx, siteId, new Date(now.getTime() - changeIntervalMs), maxCancelledChanges)
+  const oldest = cancelled[maxCancelledChanges - 1]?.cancelled_at
+  if (!oldest) return
+  const next = new Date(oldest.getTime() + changeIntervalMs)
+  throw tooManyRequests(
+    `${maxCancelledChanges} changes of the subdomain were cancelled not long ago; another change is possible from ${readable(next)} on`,
+    secondsUntil(next, now),
+  )
 }
 
 type AcceptedChange = SubdomainChangeRow & { readonly site_name: string; readonly project_id: string }

@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import type { Letter } from '../../core/mails.ts'
+import type { Letter, MailTopic } from '../../core/mails.ts'
 import type { Db, Tx } from './database.ts'
 import type { DB, MailOutcome } from './schema.ts'
 
@@ -9,12 +9,12 @@ export type MailRow = Selectable<DB['mails']>
 export async function insertMailToOwner(
   tx: Tx,
   projectId: string,
-  { subject, text, html }: Letter,
+  { kind, about, subject, text, html }: Letter,
   { sender, now }: { readonly sender: string; readonly now: Date },
 ): Promise<{ id: string }> {
   return await tx
     .insertInto('mails')
-    .columns(['project_id', 'sender', 'recipient', 'subject', 'text', 'html', 'created_at'])
+    .columns(['project_id', 'sender', 'recipient', 'subject', 'text', 'html', 'created_at', 'kind', 'about'])
     .expression((eb) =>
       eb
         .selectFrom('projects')
@@ -26,11 +26,31 @@ export async function insertMailToOwner(
           sql<string>`${text}`.as('text'),
           sql<string>`${html}`.as('html'),
           sql<Date>`${now}::timestamptz`.as('created_at'),
+          sql<string>`${kind}`.as('kind'),
+          sql<string>`${about}`.as('about'),
         ])
         .where('projects.id', '=', projectId),
     )
     .returning('id')
     .executeTakeFirstOrThrow()
+}
+
+/** Counts a mail that is not written on the newest one of its kind about the same thing. */
+export async function countSuppressedMail(tx: Tx, projectId: string, { kind, about }: MailTopic): Promise<void> {
+  await tx
+    .updateTable('mails')
+    .set((eb) => ({ suppressed: eb('suppressed', '+', 1) }))
+    .where('id', '=', (eb) =>
+      eb
+        .selectFrom('mails')
+        .select('id')
+        .where('project_id', '=', projectId)
+        .where('kind', '=', kind)
+        .where('about', '=', about)
+        .orderBy('id', 'desc')
+        .limit(1),
+    )
+    .execute()
 }
 
 export function findMail(db: Db, id: string): Promise<MailRow | undefined> {

@@ -156,6 +156,9 @@ interface Mails {
   created_at: Date
   outcome: MailOutcome | null
   sent_at: Date | null
+  kind: string
+  about: string
+  suppressed: Generated<number>
 }
 
 interface Domains {

@@ -29,6 +29,18 @@ export function findLastChange(db: Db, siteId: string): Promise<SubdomainChangeR
     .executeTakeFirst()
 }
 
+/** The newest changes that were cancelled after the instant, newest first. */
+export function listCancelledChanges(db: Db, siteId: string, after: Date, limit: number): Promise<SubdomainChangeRow[]> {
+  return db
+    .selectFrom('subdomain_changes')
+    .selectAll()
+    .where('site_id', '=', siteId)
+    .where('cancelled_at', '>', after)
+    .orderBy('cancelled_at', 'desc')
+    .limit(limit)
+    .execute()
+}
+
 export function insertSubdomainChange(
   tx: Tx,
   change: Pick<SubdomainChangeRow, 'site_id' | 'old_subdomain' | 'new_subdomain' | 'requested_at' | 'switch_at'>,

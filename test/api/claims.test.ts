@@ -1,9 +1,14 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { quarantinePeriodMs } from '../../core/limits.ts'
-import { defaultPlans } from '../../core/plans.ts'
+import { maxDomainAddsPerHour, maxLookUpsPerPause, quarantinePeriodMs } from '../../core/limits.ts'
+import { defaultPlans, type PlanName } from '../../core/plans.ts'
 import { deleteExpired } from '../../infra/db/expired.ts'
-import { randomName } from '../make.ts'
+import { openDomainLookUp } from '../../infra/domains/look-up.ts'
+import { createLogger } from '../../infra/log.ts'
+import { createDomainActivities } from '../../workflows/activities/domains.ts'
+import { makeSite, randomName } from '../make.ts'
 import { type Answer, type TestProject, type World, world } from '../world.ts'
+import { startZone, type Zone } from '../zone.ts'
 
 // What a project may hold of the names that all projects share (addendum E38, "Claims").
 
@@ -125,5 +130,149 @@ describe('the subdomains that a project holds', () => {
     const other = await w.project('free')
     expect((await create(other, names[0])).status).toBe(200)
     expect((await create(project)).status).toBe(200)
+  })
+})
+
+describe('the domains that a project claims', () => {
+  const newName = () => `${randomName('d')}.example.com`
+  let zone: Zone
+  let v: World
+  let shiftMs = 0
+  const now = () => new Date(Date.now() + shiftMs)
+  const advance = (ms: number) => {
+    shiftMs += ms
+    v.advance(ms)
+  }
+  beforeAll(async () => {
+    zone = await startZone()
+    v = await world({ worker: false, env: { PLINTH_DNS_SERVERS: zone.address } })
+  })
+  afterAll(async () => {
+    await v?.[Symbol.asyncDispose]()
+    await zone?.[Symbol.asyncDispose]()
+  })
+
+  /** A project with a site, and what it does with domains. */
+  async function claimant(plan: PlanName = 'enterprise') {
+    const project = await v.project(plan)
+    const site = await makeSite(v, project)
+    const { key } = project
+    const add = (domain: string) => v.call(`POST /api/v1/sites/${site.id}/domains`, { key, json: { domain } })
+    const remove = (id: string) => v.call(`DELETE /api/v1/domains/${id}`, { key })
+    const verify = (id: string) => v.call(`POST /api/v1/domains/${id}/verify`, { key })
+    const addAgain = async (id: string, domain: string) => {
+      await remove(id)
+      return (await add(domain)).body
+    }
+    return { ...project, site, add, remove, verify, addAgain }
+  }
+
+  const fill = (project_id: string, kind: string, count: number, ageMs: number) =>
+    v.db
+      .insertInto('allowances')
+      .values({
+        project_id,
+        kind,
+        taken_at: sql<Date[]>`array_fill(${new Date(now().getTime() - ageMs)}::timestamptz, array[${count}::int])`,
+      })
+      .execute()
+
+  test('E14 E38: deleting and adding again does not renew a claim: after 7 days another project has the domain', async () => {
+    const [squatter, owner] = [await claimant(), await claimant()]
+    const domain = newName()
+    const { body } = await squatter.add(domain)
+    advance(4 * dayMs)
+    await squatter.addAgain(body.id, domain)
+    expect((await owner.add(domain)).status).toBe(409)
+    advance(4 * dayMs)
+    expect((await owner.add(domain)).status).toBe(200)
+  })
+
+  test('E38: a claim that was deleted for 30 days begins anew', async () => {
+    const [first, other] = [await claimant(), await claimant()]
+    const domain = newName()
+    const { body } = await first.add(domain)
+    advance(8 * dayMs)
+    await first.remove(body.id)
+    advance(30 * dayMs)
+    expect((await first.add(domain)).status).toBe(200)
+    expect((await other.add(domain)).status).toBe(409)
+  })
+
+  test('E38: a domain that was proved and deleted is claimed anew', async () => {
+    const [first, other] = [await claimant(), await claimant()]
+    const domain = newName()
+    const { body } = await first.add(domain)
+    zone.set('TXT', body.txt.name, body.txt.value)
+    expect((await first.verify(body.id)).body.verified).toBe(true)
+    advance(8 * dayMs)
+    await first.addAgain(body.id, domain)
+    expect((await other.add(domain)).status).toBe(409)
+  })
+
+  test('N05: deleting and adding again does not go around the pause between look-ups', async () => {
+    const project = await claimant()
+    const domain = newName()
+    let { id, txt } = (await project.add(domain)).body
+    expect((await project.verify(id)).status).toBe(200)
+    for (let round = 0; round < 5; round++) {
+      id = (await project.addAgain(id, domain)).id
+      expect((await project.verify(id)).status).toBe(429)
+    }
+    expect(zone.asked.filter((asked) => asked === `udp ${txt.name}`)).toHaveLength(1)
+  })
+
+  test('E38: 3 times the quota of domains and 10 within 30 days, then 409 with the time of the next free one', async () => {
+    const project = await claimant('free')
+    const most = 3 * (defaultPlans.free.domains ?? 0) + 10
+    let last = { id: '', domain: '' }
+    for (let count = 0; count < most; count++) {
+      if (last.id) await project.remove(last.id)
+      last = (await project.add(newName())).body
+    }
+    await project.remove(last.id)
+    const refused = await project.add(newName())
+    expect([refused.status, refused.body.message]).toEqual([409, expect.stringMatching(/holds 13 domains.*wait until .* UTC/)])
+    expect((await project.add(last.domain)).status).toBe(200)
+  })
+
+  test('a project adds 200 domains an hour, then 429 says when the next can be added', async () => {
+    const project = await claimant()
+    await fill(project.id, 'domain_adds', maxDomainAddsPerHour - 1, 1_800_000)
+    expect((await project.add(newName())).status).toBe(200)
+    const refused = await project.add(newName())
+    expect([refused.status, Number(refused.headers.get('retry-after'))]).toEqual([429, expect.closeTo(1800, -2)])
+  })
+
+  test('of the domains of a project 20 are looked up within 10 s, those of another project all the same', async () => {
+    const [many, other] = [await claimant(), await claimant()]
+    const ids: string[] = []
+    for (let count = 0; count < maxLookUpsPerPause + 3; count++) ids.push((await many.add(newName())).body.id)
+    const answers = await Promise.all(ids.map((id) => many.verify(id)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([...Array(maxLookUpsPerPause).fill(200), 429, 429, 429])
+    const refused = answers.findIndex(({ status }) => status === 429)
+    const retryAfter = Number(answers[refused]?.headers.get('retry-after'))
+    expect(retryAfter).toBeGreaterThanOrEqual(1)
+    expect(retryAfter).toBeLessThanOrEqual(10)
+    expect((await other.verify((await other.add(newName())).body.id)).status).toBe(200)
+    // what was refused did not count as a look-up of the domain
+    advance(retryAfter * 1000)
+    expect((await many.verify(ids[refused] ?? '')).status).toBe(200)
+  })
+
+  test('the platform itself looks up no more of them: its turn comes later, and no name server is asked', async () => {
+    const project = await claimant()
+    const { id, txt } = (await project.add(newName())).body
+    const relay = { wake: () => undefined }
+    const deps = { ...v, lookUpDomain: openDomainLookUp(v.config), relay, log: createLogger('test', 'silent'), clock: now }
+    const { checkDomain } = createDomainActivities(deps)
+    await v.db.deleteFrom('allowances').where('project_id', '=', project.id).execute()
+    await fill(project.id, 'domain_look_ups', maxLookUpsPerPause, 0)
+    const check = { domain_id: id, attempt: 1, look: true, pause_ms: 1000 }
+    await expect(checkDomain(check)).rejects.toMatchObject({ category: 'BENIGN', nextRetryDelay: expect.any(Number) })
+    expect(zone.asked).not.toContain(`udp ${txt.name}`)
+    await v.db.deleteFrom('allowances').where('project_id', '=', project.id).execute()
+    await checkDomain(check)
+    expect(zone.asked).toContain(`udp ${txt.name}`)
   })
 })

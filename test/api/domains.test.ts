@@ -421,6 +421,7 @@ describe('at the edge', () => {
     const second = await makeSite(w, owner)
     await publish(second.id, 'two')
     await remove(record.id)
+    w.advance(intervalMs)
     await verified(record.domain, second.id)
     await polled(record.domain).toBe('two')
   })

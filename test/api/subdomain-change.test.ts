@@ -83,6 +83,36 @@ describe('a change of the subdomain', () => {
     expect((await change(w, owner, site.id, randomName())).status).toBe(200)
   })
 
+  test('E38: after three cancelled changes the next is a 429 until 7 days after the first of them, and mails nobody', async () => {
+    const project = await w.project()
+    const site = await makeSite(w, project)
+    for (let count = 0; count < 3; count++) {
+      expect((await change(w, project, site.id, randomName())).status).toBe(200)
+      expect((await cancel(w, project, site.id)).status).toBe(200)
+    }
+    const refused = await change(w, project, site.id, randomName())
+    expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining('UTC')])
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan((7 * dayMs - 600_000) / 1000)
+    const mails = await w.db.selectFrom('mails').select('id').where('project_id', '=', project.id).execute()
+    expect(mails).toHaveLength(3)
+    expect((await change(w, project, (await makeSite(w, project)).id, randomName())).status).toBe(200)
+    const cancelled_at = new Date(Date.now() - 7 * dayMs)
+    const ofSite = w.db.updateTable('subdomain_changes').where('site_id', '=', site.id)
+    await ofSite.set({ cancelled_at }).execute()
+    expect((await change(w, project, site.id, randomName())).status).toBe(200)
+  })
+
+  test('E38: changes that the trash has cancelled count as well', async () => {
+    const project = await w.project()
+    const site = await makeSite(w, project)
+    for (let count = 0; count < 3; count++) {
+      await change(w, project, site.id, randomName())
+      await trash(w, project, site.id)
+      await restore(w, project, site.id)
+    }
+    expect((await change(w, project, site.id, randomName())).status).toBe(429)
+  })
+
   test('U05: is possible once in 7 days, counted from the last one that was not cancelled', async () => {
     const site = await makeSite(w, owner)
     const first = (await change(w, owner, site.id, randomName())).body

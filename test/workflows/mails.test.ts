@@ -1,13 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { letter } from '../../core/mails.ts'
+import { mailPeriodMs } from '../../core/limits.ts'
+import { letter, type MailKind } from '../../core/mails.ts'
+import { deleteExpired } from '../../infra/db/expired.ts'
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { operatorToken, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
 
+const topic = { kind: 'domain_live', about: 'www.example.com' } as const
 const sender = 'Plinth <noreply@plinth.example>'
 
 let server: Awaited<ReturnType<typeof startMailServer>>
@@ -38,7 +41,9 @@ const listMails = async (at: World, to: string) =>
 async function queue(at: World, owner_email: string, subject = 'Hello', paragraphs = ['How are you?']) {
   const row = { name: 'mailing', owner_email, plan: 'free' as const }
   const { id } = await at.db.insertInto('projects').values(row).returning('id').executeTakeFirstOrThrow()
-  await at.db.transaction().execute((tx) => queueMailToOwner(tx, id, letter(subject, paragraphs), { sender, now: new Date() }))
+  await at.db
+    .transaction()
+    .execute((tx) => queueMailToOwner(tx, id, letter(topic, subject, paragraphs), { sender, now: new Date() }))
   return owner_email
 }
 const outcomeOf = async (at: World, to: string) => (await listMails(at, to))[0].outcome
@@ -129,6 +134,68 @@ test('without a mail server mails are kept, and the newest comes first', async (
   expect((await without.call('GET /operator/v1/mails?limit=1', { key: operatorToken })).body).toHaveLength(1)
   const project = await without.project()
   expect((await without.call('GET /operator/v1/mails', { key: project.key })).status).toBe(401)
+})
+
+describe('E38: many mails of one kind about one thing', () => {
+  let quiet: World
+  beforeAll(async () => {
+    quiet = await world({ worker: false })
+  })
+  afterAll(() => quiet?.[Symbol.asyncDispose]())
+
+  async function owner(): Promise<string> {
+    return (await quiet.project()).id
+  }
+  const mail = (projectId: string, about: string, at: Date, kind: MailKind = 'domain_live') =>
+    quiet.db
+      .transaction()
+      .execute((tx) => queueMailToOwner(tx, projectId, letter({ kind, about }, kind, ['x']), { sender, now: at }))
+  const written = (projectId: string) =>
+    quiet.db
+      .selectFrom('mails')
+      .select(['kind', 'about', 'suppressed'])
+      .where('project_id', '=', projectId)
+      .orderBy('id')
+      .execute()
+
+  test('are sent three times an hour, and the last one counts those that were not', async () => {
+    const id = await owner()
+    const now = new Date()
+    for (let count = 0; count < 25; count++) await mail(id, 'a.example.com', now)
+    const one = { kind: 'domain_live', about: 'a.example.com', suppressed: 0 }
+    expect(await written(id)).toEqual([one, one, { ...one, suppressed: 22 }])
+  })
+
+  test('are never more when they are written at once', async () => {
+    const id = await owner()
+    const now = new Date()
+    await Promise.all(Array.from({ length: 10 }, () => mail(id, 'a.example.com', now)))
+    const rows = await written(id)
+    expect([rows.length, rows.reduce((sum, { suppressed }) => sum + suppressed, 0)]).toEqual([3, 7])
+  })
+
+  test('keep no mail of another kind, about another thing, or of the next hour from the owner', async () => {
+    const id = await owner()
+    const now = new Date()
+    for (let count = 0; count < 4; count++) await mail(id, 'a.example.com', now)
+    await mail(id, 'b.example.com', now)
+    await mail(id, 'a.example.com', now, 'domain_lost')
+    await mail(id, 'a.example.com', new Date(now.getTime() + 3_600_000))
+    expect((await written(id)).map(({ kind, about }) => `${kind} ${about}`).slice(3)).toEqual([
+      'domain_live b.example.com',
+      'domain_lost a.example.com',
+      'domain_live a.example.com',
+    ])
+  })
+
+  test('E37: a mail is deleted after 30 days', async () => {
+    const id = await owner()
+    const now = new Date()
+    await mail(id, 'old.example.com', new Date(now.getTime() - mailPeriodMs - 1000))
+    await mail(id, 'new.example.com', new Date(now.getTime() - mailPeriodMs + 60_000))
+    await deleteExpired(quiet.db, now)
+    expect((await written(id)).map(({ about }) => about)).toEqual(['new.example.com'])
+  })
 })
 
 const endings = ['sent', 'failed'] as const

@@ -29,4 +29,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       taken_at timestamptz[] not null,
       primary key (project_id, kind)
     )`.execute(db)
+
+  await sql`
+    alter table mails
+      -- what it tells, and of which site or domain
+      add column kind text not null default 'unknown',
+      add column about text not null default '',
+      -- later mails of the kind about the same thing that were not sent, because there were too many
+      add column suppressed integer not null default 0`.execute(db)
+  await sql`alter table mails alter column kind drop default, alter column about drop default`.execute(db)
+  await sql`create index mails_about on mails (project_id, kind, about, id)`.execute(db)
+  await sql`create index mails_created_at on mails (created_at)`.execute(db)
 }
