@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { chmod, mkdir, rm } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, Server as NetServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Duplex } from 'node:stream'
 
@@ -21,9 +21,15 @@ export interface OpenedServer extends AsyncDisposable {
 }
 
 const drainMs = 10_000
+/**
+ * How long kept connections may bring one more request after the server was asked to close. A proxy may have written into a connection that
+ * looks idle here; closing it at once would fail that request, and a proxy does not repeat one that may change something.
+ */
+const lastRequestMs = 500
 
 /**
- * Serves HTTP until disposed; then it takes no new connections, lets running responses end for up to ten seconds, and closes.
+ * Serves HTTP until disposed; then it takes no new connections, answers one more request on each that is there, lets running responses
+ * end for up to ten seconds, and closes.
  * A unix socket can be reached by this user only; one that a killed process left is replaced.
  * @throws when another process serves the socket
  */
@@ -46,18 +52,29 @@ export async function openServer(listener: RequestListener, listen: Listen, limi
     unused.add(socket)
     socket.once('close', () => unused.delete(socket))
   })
-  server.on('request', ({ socket }) => unused.delete(socket))
+  let isClosing = false
+  server.prependListener('request', ({ socket }, response) => {
+    unused.delete(socket)
+    if (isClosing) response.setHeader('connection', 'close')
+  })
   await listenOn(server, listen)
 
   return {
     port: 'path' in listen ? undefined : (server.address() as AddressInfo).port,
     async [Symbol.asyncDispose]() {
       const closed = once(server, 'close')
-      server.close()
+      isClosing = true
+      // that of HTTP closes the idle connections as well
+      NetServer.prototype.close.call(server)
       for (const socket of unused) socket.destroy()
-      const idle = setInterval(() => server.closeIdleConnections(), 50)
+      let idle: NodeJS.Timeout | undefined
+      const lastRequests = setTimeout(() => {
+        server.close()
+        idle = setInterval(() => server.closeIdleConnections(), 50)
+      }, lastRequestMs)
       const end = setTimeout(() => server.closeAllConnections(), drainMs)
       await closed
+      clearTimeout(lastRequests)
       clearInterval(idle)
       clearTimeout(end)
     },

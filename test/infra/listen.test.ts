@@ -41,3 +41,17 @@ test.each([
 test('only the user of the process can connect', async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
+
+test('34: a request that a proxy sends over a kept connection just as the server closes is answered, and told to be the last', async () => {
+  const own = await openServer((_req, res) => res.end('ok'), { path: join(dir, 'own.sock') }, { requestTimeoutMs: 60_000 })
+  const socket = connect(join(dir, 'own.sock'))
+  const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+  socket.write(request)
+  await once(socket, 'data')
+  const closed = own[Symbol.asyncDispose]()
+  socket.write(request)
+  const answer = await text(socket)
+  expect(answer).toMatch(/^HTTP\/1.1 200 /)
+  expect(answer.toLowerCase()).toContain('connection: close')
+  await closed
+})
