@@ -172,8 +172,8 @@ function proxyTo(socket: string): Json {
       // our processes keep idle connections for longer, so none is closed while a request is on its way
       keep_alive: { max_idle_conns_per_host: 512, idle_timeout: '2m' },
     },
-    // a process that restarts is away for about a second
-    load_balancing: { try_duration: '2s', try_interval: '50ms' },
+    // a process that restarts is away for one to two seconds, and for five on a busy machine: its callers wait instead of failing
+    load_balancing: { try_duration: '10s', try_interval: '200ms' },
     // exactly one address, whatever came in: proxies in front count only when they are trusted
     headers: { request: { set: { 'X-Forwarded-For': ['{http.vars.client_ip}'] } } },
   }
