@@ -1,3 +1,4 @@
+import { trustOf } from '../core/build-trust.ts'
 import { type Plans, planTitle } from '../core/plans.ts'
 import { findBuildFacts } from '../infra/db/build-facts.ts'
 import type { Db } from '../infra/db/database.ts'
@@ -7,10 +8,13 @@ import type { BuildInput } from './contract.ts'
 export async function findBuildInput(db: Db, plans: Plans, deployId: string): Promise<BuildInput | undefined> {
   const found = await findBuildFacts(db, deployId)
   if (!found) return undefined
-  const { plan, git, root_dir, ...facts } = found
+  const { plan, git, root_dir, project_id, site_id, source_sha256 } = found
   return {
     deploy_id: deployId,
-    ...facts,
+    project_id,
+    site_id,
+    source_sha256,
+    trust: trustOf(found),
     storage_bytes: plans[plan].storage_bytes,
     plan_title: planTitle(plan),
     ...(git

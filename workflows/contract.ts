@@ -1,4 +1,5 @@
 import type { BuildSettings } from '../core/build-plan.ts'
+import type { TrustLevel } from '../core/build-trust.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../core/deploy.ts'
 import { inlineCode } from '../core/inline-code.ts'
 
@@ -236,6 +237,8 @@ export interface BuildInput {
   readonly plan_title: string
   /** Folder of the source whose package.json is built; null is the root. */
   readonly root_dir: string | null
+  /** Which packages of other builds it may get, and hand its own on to. */
+  readonly trust: TrustLevel
   /** What the git connection of the site says of builds; absent when the source is not from it. */
   readonly settings?: BuildSettings
   /** Bytes of the log that were written before the build. */
