@@ -11,7 +11,7 @@ import { findTool } from '../infra/local/tools.ts'
 import { createLogger } from '../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { runBuild } from '../runner/build.ts'
-import { openPackageCaches } from '../runner/package-cache.ts'
+import { openKeptFolders } from '../runner/kept-folders.ts'
 import { openSandbox } from '../runner/sandbox.ts'
 import { createSlots } from '../runner/slots.ts'
 import { median } from './statistics.ts'
@@ -55,7 +55,7 @@ const cas = await openDiskCas(join(dir, 'cas'))
 const buildLogs = openDiskBuildLogs(join(dir, 'logs'))
 const sandbox = stack.use(await openSandbox({ config, log }))
 const slots = createSlots(1, config.build.dir, process.getuid?.() === 0)
-const caches = await openPackageCaches(config.build.dir)
+const keptFolders = await openKeptFolders(config.build.dir)
 if (!sandbox.status.builds) throw new Error(`builds are refused: ${sandbox.status.problems.join('; ')}`)
 
 await run('tar', ['-czf', join(dir, 'source.tgz'), '-C', project, '.'])
@@ -108,9 +108,16 @@ async function buildBare(): Promise<void> {
 async function buildOnFarm(projectId: string, kind: 'cold' | 'warm'): Promise<void> {
   const deploy_id = `${projectId}-${kind}`
   const phases: [string, number][] = []
-  const input = { deploy_id, site_id: 'bench', plan_title: 'Bench', storage_bytes: null, root_dir: null }
+  const input = {
+    deploy_id,
+    site_id: 'bench',
+    plan_title: 'Bench',
+    storage_bytes: null,
+    root_dir: null,
+    trust: 'production',
+  } as const
   const result = await runBuild(
-    { cas, buildLogs, config, log, sandbox, slots, toolchain, caches },
+    { cas, buildLogs, config, log, sandbox, slots, toolchain, keptFolders },
     { ...input, project_id: projectId, source_sha256: source.sha256 },
     { signal: new AbortController().signal, onPhase: (phase) => phases.push([phase, performance.now()]) },
   )

@@ -1,6 +1,7 @@
 import { join, relative } from 'node:path'
 import { counted, sizeText } from '../core/amounts.ts'
 import { type Command, commandText, locateProject, noRootDir } from '../core/build-plan.ts'
+import { readableLevels } from '../core/build-trust.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
@@ -16,9 +17,10 @@ import { collectFiles } from './collect.ts'
 import type { Step } from './confine.ts'
 import { explainFailure } from './failure.ts'
 import { nameInstall } from './install-inputs.ts'
+import type { KeptFolders } from './kept-folders.ts'
 import { type Install, takeInstall } from './kept-installs.ts'
 import { type FoundOutput, findOutput, findStaticOutput } from './output-folder.ts'
-import type { PackageCache, PackageCaches } from './package-cache.ts'
+import { type PackageCache, takePackages } from './package-cache.ts'
 import type { BuildTools, Sandbox } from './sandbox.ts'
 import type { Slot, Slots } from './slots.ts'
 import { planSource, type SourcePlan } from './source-plan.ts'
@@ -33,7 +35,7 @@ export interface BuildDeps {
   readonly sandbox: Sandbox
   readonly slots: Slots
   readonly toolchain: Toolchain
-  readonly caches: PackageCaches
+  readonly keptFolders: KeptFolders
 }
 
 export type Phase = 'wait' | 'fetch source' | 'unpack' | 'install' | 'build' | 'collect' | 'store'
@@ -92,10 +94,12 @@ async function buildIn(
   run: BuildRun,
   buildLog: BuildLog,
 ): Promise<BuildResult> {
-  const { cas, config, log, sandbox, toolchain, caches } = deps
+  const { cas, config, log, sandbox, toolchain, keptFolders } = deps
   const { signal, onPhase } = run
   const skipped = createSkippedPaths()
   const maxBytes = Math.min(input.storage_bytes ?? unlimitedBytes, unlimitedBytes)
+  const owner = { project_id: input.project_id, trust: input.trust }
+  const isSharing = sandbox.status.level.startsWith('A') && readableLevels(input.trust).length > 0
   let build_mode: BuildResult['build_mode'] = 'static'
   let commandMs = 0
   let install: Install | undefined
@@ -155,13 +159,10 @@ async function buildIn(
     } else if (plan.install) {
       await execute({ root, tools, folder: plan.installFolder, command: plan.install, before: before.splice(0) })
       await install?.remember()
+      await cache?.setAside().catch((error) => log.warn({ err: error }, 'packages not kept'))
     }
-    try {
-      onPhase('build')
-      await execute({ root, tools, folder, command: plan.build, before })
-    } finally {
-      if (!signal.aborted) await cache?.keep().catch((error) => log.warn({ err: error }, 'packages not kept'))
-    }
+    onPhase('build')
+    await execute({ root, tools, folder, command: plan.build, before })
     return published(await findOutput(root, folder, paths, settings))
   }
 
@@ -177,21 +178,22 @@ async function buildIn(
 
   /** Undefined where there is nothing to keep, or no isolation that keeps one project from another's. */
   async function takeCache({ node, packageManager, lockSha256 }: BuildPlan): Promise<PackageCache | undefined> {
-    if (lockSha256 === undefined || !sandbox.status.level.startsWith('A')) return undefined
-    const request = { project_id: input.project_id, lockSha256, tools: `node-${node} ${packageManager}` }
-    const cache = await caches.take(request, workspace, slot)
+    if (lockSha256 === undefined || !isSharing) return undefined
+    const request = { ...owner, lockSha256, packageManager, tools: `node-${node} ${packageManager}` }
+    const cache = await takePackages(keptFolders, request, workspace, slot)
     if (cache.isWarm) buildLog.line('packages of an earlier build with this lock file are at hand')
     return cache
   }
 
   /** Undefined where only an install can tell what it leaves, or where nothing is handed on. */
   async function takeInstallOf(plan: BuildPlan, root: string, paths: ReadonlySet<string>, folder: string) {
-    const { install } = plan
-    const name =
-      install && sandbox.status.level.startsWith('A') ? await nameInstall(root, paths, folder, { ...plan, install }) : undefined
+    const { install, packageManager } = plan
+    if (!install || !isSharing) return undefined
+    const environment = sandbox.environment(packageManager)
+    const name = await nameInstall(root, paths, folder, { ...plan, install, environment })
     if (name === undefined) return undefined
-    const request = { project_id: input.project_id, name, root, folder: plan.installFolder }
-    return await takeInstall(caches.folders, request, workspace, slot)
+    const request = { ...owner, name, root, folder: plan.installFolder }
+    return await takeInstall(keptFolders, request, workspace, slot)
   }
 
   async function keepInstall(): Promise<void> {

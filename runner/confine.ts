@@ -158,13 +158,17 @@ async function stepBack(pid: number): Promise<void> {
   }
 }
 
-/** The init of a namespace ends after all of its processes. As a zombie it waits for process 1, which may take its time. */
+/**
+ * The init of a namespace ends after all of its processes. As a zombie it waits for process 1, which may take its time.
+ * @throws Error when it does not end: what it left could still write into what is kept for other builds
+ */
 async function ended(init: number): Promise<void> {
   for (let polls = 0; polls < 1000; polls++) {
     const stat = await readFile(`/proc/${init}/stat`, 'utf8').catch(() => '')
     if (stat === '' || /\) [ZX] /.test(stat)) return
     await pause(5)
   }
+  throw new Error('the processes of a build did not end within 5 s of being killed')
 }
 
 /** Without a namespace and a cgroup, daemons are known by the home folder in their environment, which no other build has. */

@@ -11,6 +11,8 @@ export interface InstallPlan {
   /** Where the lock file lies, with a slash at its end; the root is empty. */
   readonly installFolder: string
   readonly lockName: string | undefined
+  /** All that the install gets of an environment. */
+  readonly environment: Readonly<Record<string, string>>
 }
 
 const MiB = 1024 * 1024
@@ -56,7 +58,9 @@ export async function nameInstall(
   if (folders.some((at) => programs.some((name) => paths.has(at + name)))) return undefined
   for (const path of paths) if (path.startsWith(`${installFolder}.yarn/`)) return undefined
 
-  const hash = createHash('sha256').update(JSON.stringify([toolsOf(plan), plan.install, installFolder, folder]))
+  const hash = createHash('sha256')
+    .update(JSON.stringify([toolsOf(plan), plan.install, installFolder, folder]))
+    .update(JSON.stringify(Object.entries(plan.environment).sort()))
   for (const at of folders) {
     for (const name of ['package.json', ...settings, ...lockFiles]) {
       if (!paths.has(at + name)) continue

@@ -3,13 +3,12 @@ import { chown, mkdir, rename } from 'node:fs/promises'
 import { dirname, join, posix } from 'node:path'
 import { execa } from 'execa'
 import { isRealFolder } from './collect.ts'
-import { giveTo, type KeptFolders } from './kept-folders.ts'
+import { giveTo, type KeptFolders, type KeptKey } from './kept-folders.ts'
 import type { Slot } from './slots.ts'
 import { listTree, type Tree, type TreeEntry } from './tree-listing.ts'
 import { packagesFolder, type Workspace } from './workspace.ts'
 
-export interface InstallRequest {
-  readonly project_id: string
+export interface InstallRequest extends Pick<KeptKey, 'project_id' | 'trust'> {
   /** As `nameInstall`. */
   readonly name: string
   /** Of the source, what the build sees as its root. */
@@ -42,11 +41,11 @@ const maxRemoved = 1000
 /** Brings the packages that an earlier build with the same request has left, if no other build has them. */
 export async function takeInstall(
   folders: KeptFolders,
-  { project_id, name, root, folder }: InstallRequest,
+  { name, root, folder, ...owner }: InstallRequest,
   workspace: Workspace,
   slot: Slot,
 ): Promise<Install> {
-  const key = { project_id, purpose: `install ${name}` }
+  const key = { ...owner, purpose: `install ${name}` }
   const at = (member: string) => folder + member
   /** The members that are in their place, and all that is in them. */
   let present: readonly string[] = []
@@ -110,15 +109,12 @@ export async function takeInstall(
     const now = await listPresent()
     const added = now && addedSince(installed, now)
     if (!added || !(await remove(added))) return
-    const bytes = [...installed.values()].reduce((sum, entry) => sum + entry.bytes, 0)
-    const { maxBytes, maxFiles } = folders.limits
-    if (bytes > maxBytes || installed.size > maxFiles) return
     const parcel = join(workspace.root, 'kept-install')
     for (const member of present) {
       await mkdir(dirname(join(parcel, member)), { recursive: true, mode: 0o700 })
       await rename(join(root, at(member)), join(parcel, member))
     }
-    await folders.put(key, parcel, bytes)
+    await folders.put(key, parcel)
   }
 
   /** As the build's user, who cannot remove more than the build could. */

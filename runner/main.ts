@@ -5,7 +5,7 @@ import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
-import { openPackageCaches } from './package-cache.ts'
+import { openKeptFolders } from './kept-folders.ts'
 import { openSandbox } from './sandbox.ts'
 import { createSlots } from './slots.ts'
 import { startBuildWorker } from './worker.ts'
@@ -25,8 +25,8 @@ await runMain(async () => {
   // the isolation is tested with it
   await toolchain.get('node-20', { report: (line) => log.info(line) })
   const sandbox = stack.use(await openSandbox({ config, log }))
-  const caches = await openPackageCaches(config.build.dir)
+  const keptFolders = await openKeptFolders(config.build.dir)
   const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
-  stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, caches }, shutdownGraceMs))
+  stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, keptFolders }, shutdownGraceMs))
   return stack.move()
 })

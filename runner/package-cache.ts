@@ -1,15 +1,14 @@
-import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { execa } from 'execa'
-import { giveTo, type KeptFolders, type KeptLimits, openKeptFolders } from './kept-folders.ts'
+import type { PackageManager } from '../core/build-plan.ts'
+import { isRealFolder } from './collect.ts'
+import { giveTo, type KeptFolders, type KeptKey } from './kept-folders.ts'
 import type { Slot } from './slots.ts'
-import { measureTree } from './watch.ts'
 import { packagesFolder, type Workspace } from './workspace.ts'
 
 /** What packages a build installs: those with the same request get each other's downloads. */
-export interface CacheRequest {
-  readonly project_id: string
+export interface CacheRequest extends Pick<KeptKey, 'project_id' | 'trust'> {
   readonly lockSha256: string
+  readonly packageManager: PackageManager
   /** Names and versions of Node and the package manager. */
   readonly tools: string
 }
@@ -18,36 +17,34 @@ export interface CacheRequest {
 export interface PackageCache {
   /** Whether an earlier build has left them. */
   readonly isWarm: boolean
-  /** Takes what is in the home folder now back for the next build. Only after every process of the build has ended. */
-  keep(): Promise<void>
+  /**
+   * Puts what the install has fetched out of the build's reach, for the next one. To be called between the install and the build, when no
+   * process runs: what the build's own program writes into its home folder is then handed on to nobody.
+   */
+  setAside(): Promise<void>
 }
 
-/** Downloads that builds of one project with one lock file hand on, and beside them what else they do. */
-export interface PackageCaches {
-  readonly folders: KeptFolders
-  /** Moves a cache into the workspace, if there is one that no other build has. */
-  take(request: CacheRequest, workspace: Workspace, slot: Slot): Promise<PackageCache>
-}
+/** Brings the downloads of an earlier build with the same request into the home folder. */
+export async function takePackages(
+  folders: KeptFolders,
+  { lockSha256, packageManager, tools, ...owner }: CacheRequest,
+  workspace: Workspace,
+  slot: Slot,
+): Promise<PackageCache> {
+  const key = { ...owner, purpose: `packages ${lockSha256} ${tools}` }
+  const inHome = join(workspace.home, packagesFolder)
+  const isWarm = await folders.take(key, inHome)
+  if (isWarm) await giveTo(inHome, slot)
+  return { isWarm, setAside }
 
-export async function openPackageCaches(buildDir: string, limits: Partial<KeptLimits> = {}): Promise<PackageCaches> {
-  const folders = await openKeptFolders(buildDir, limits)
-  return {
-    folders,
-    async take({ project_id, lockSha256, tools }, workspace, slot) {
-      const key = { project_id, purpose: `packages ${lockSha256} ${tools}` }
-      const inHome = join(workspace.home, packagesFolder)
-      const isWarm = await folders.take(key, inHome)
-      if (isWarm) await giveTo(inHome, slot)
-      return { isWarm, keep }
-
-      async function keep(): Promise<void> {
-        if (!(await lstat(inHome).catch(() => undefined))?.isDirectory()) return
-        // without a user of its own a build could hide folders from what measures and moves them
-        if (slot.uid === undefined) await execa('chmod', ['-R', 'u+rwX', '--', inHome], { reject: false })
-        const { maxBytes, maxFiles } = folders.limits
-        const size = await measureTree(inHome, { maxBytes, maxFiles })
-        if (size.bytes <= maxBytes && size.files <= maxFiles) await folders.put(key, inHome, size.bytes)
-      }
-    },
+  async function setAside(): Promise<void> {
+    if (!(await isRealFolder(workspace.home, packagesFolder))) return
+    await folders.put(key, inHome, { leave: runsFromDownloads(packageManager) })
   }
 }
+
+/**
+ * Whether a build reads what was downloaded. Later Yarns load packages from the archives in their cache; npm, pnpm and Yarn 1 unpack or
+ * copy them into node_modules, as the source and the home folder are two mounts, between which there are no hard links.
+ */
+const runsFromDownloads = (manager: PackageManager) => manager.startsWith('yarn-') && manager !== 'yarn-1'

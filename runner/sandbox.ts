@@ -30,11 +30,16 @@ export interface SandboxStatus {
   readonly problems: readonly string[]
 }
 
+interface Manager {
+  readonly name: PackageManager
+  readonly folder: string
+}
+
 /** What a build runs with: folders with programs in `bin`. */
 export interface BuildTools {
   readonly node: string
   /** Beside npm, which belongs to Node. */
-  readonly packageManager?: { readonly name: PackageManager; readonly folder: string } | undefined
+  readonly packageManager?: Manager | undefined
   /** Whether the home folder holds the packages of an earlier build. */
   readonly hasPackages?: boolean
 }
@@ -64,6 +69,8 @@ export interface RunOutcome extends Ended {
 
 export interface Sandbox extends AsyncDisposable {
   readonly status: SandboxStatus
+  /** What the commands of a build with this package manager find in their environment. */
+  environment(manager: PackageManager): Record<string, string>
   run(request: RunRequest): Promise<RunOutcome>
 }
 
@@ -126,6 +133,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
 
   return {
     status,
+    environment: (name) => environmentOf(inside, build, { packageManager: { name } }),
     async run(request) {
       if (!status.builds) throw new Error('builds are refused: there is no isolation')
       const { signal } = request
@@ -218,8 +226,11 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
 /** All that a build gets of an environment: nothing of the runner's own. */
 function environmentOf(
   at: { readonly toolchain: string; readonly packageManager: string; readonly home: string; readonly caBundle: string },
-  { memoryBytes }: CgroupLimits,
-  { packageManager, hasPackages }: BuildTools,
+  { memoryBytes }: Pick<CgroupLimits, 'memoryBytes'>,
+  {
+    packageManager,
+    hasPackages,
+  }: { readonly packageManager?: Pick<Manager, 'name'> | undefined; readonly hasPackages?: boolean },
 ): Record<string, string> {
   return {
     PATH: [at.toolchain, ...(packageManager ? [at.packageManager] : []), '/usr']

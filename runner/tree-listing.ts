@@ -30,7 +30,7 @@ const timeoutMs = 30_000
  */
 export async function listTree(
   folder: string,
-  { uid }: Slot,
+  { uid }: Pick<Slot, 'uid'>,
   starts: readonly string[] = ['.'],
   skipped = '',
 ): Promise<Tree | undefined> {

@@ -30,7 +30,7 @@ import { createLogger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
-import { openPackageCaches } from '../runner/package-cache.ts'
+import { openKeptFolders } from '../runner/kept-folders.ts'
 import { openSandbox } from '../runner/sandbox.ts'
 import { createSlots } from '../runner/slots.ts'
 import { startBuildWorker } from '../runner/worker.ts'
@@ -183,8 +183,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const sandbox = stack.use(await openSandbox({ config, log }))
     const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
     const toolchain = openToolchain(toolchainOptions(config))
-    const caches = await openPackageCaches(config.build.dir)
-    stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, caches }, 0))
+    const keptFolders = await openKeptFolders(config.build.dir)
+    stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, keptFolders }, 0))
   }
   const { platformDomain, base: baseUrl, preview: previewUrl } = config.urls
   let certificatesPort = 0

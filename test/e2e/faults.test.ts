@@ -122,7 +122,9 @@ test('kill -9 of the runner during a build: the build is done again, and nothing
   await kill('runner')
   expect((await reaches(id, ended)).status).toBe('active')
   await expectOneActive()
-  const left = (await readdir(stack.config.build.dir)).filter((name) => !['status.json', 'support', 'caches'].includes(name))
+  const left = (await readdir(stack.config.build.dir)).filter(
+    (name) => !['status.json', 'support', 'caches', 'kept.prom'].includes(name),
+  )
   expect(left).toEqual([])
 })
 

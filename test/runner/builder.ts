@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject } from 'vitest'
@@ -7,12 +7,12 @@ import { openDiskBuildLogs } from '../../infra/build-logs/disk.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
-import { loadConfig } from '../../infra/config.ts'
+import { type Config, loadConfig } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../../infra/toolchain.ts'
 import { type Phase, runBuild } from '../../runner/build.ts'
 import type { KeptLimits } from '../../runner/kept-folders.ts'
-import { openPackageCaches } from '../../runner/package-cache.ts'
+import { openKeptFolders } from '../../runner/kept-folders.ts'
 import { openSandbox, type SandboxDeps, type SandboxStatus } from '../../runner/sandbox.ts'
 import { createSlots } from '../../runner/slots.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
@@ -34,12 +34,15 @@ export async function openBuilder({
   caching = {},
   env = {},
   casDir,
+  heirOf,
 }: {
   limits?: SandboxDeps['limits']
   caching?: Partial<KeptLimits>
   env?: Record<string, string>
   /** Where the storage lies, when it is not in the builder's own folder. */
   casDir?: string
+  /** A builder whose kept folders this one takes over. */
+  heirOf?: Pick<Config, 'build'>
 } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'plinth-runner-'))
   // the users of the builds have to pass through
@@ -60,13 +63,15 @@ export async function openBuilder({
   const sandbox = await openSandbox({ config, log, ...(limits ? { limits } : {}) })
   const slots = createSlots(2, config.build.dir, isRoot)
   const toolchain = openToolchain(toolchainOptions(config))
-  const caches = await openPackageCaches(config.build.dir, caching)
+  if (heirOf) await rename(join(heirOf.build.dir, 'caches'), join(config.build.dir, 'caches'))
+  const keptFolders = await openKeptFolders(config.build.dir, caching)
 
   return {
     config,
     cas,
     sandbox,
     slots,
+    keptFolders,
     /** Builds these files, as the queue would have it built. */
     async build(
       files: BuildFiles | Buffer,
@@ -78,7 +83,7 @@ export async function openBuilder({
       const deploy_id = options.input?.deploy_id ?? randomUUID()
       const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
       const result = await runBuild(
-        { cas, buildLogs, config: { build }, log, sandbox, slots, toolchain, caches },
+        { cas, buildLogs, config: { build }, log, sandbox, slots, toolchain, keptFolders },
         {
           deploy_id,
           project_id: 'p',
@@ -87,6 +92,7 @@ export async function openBuilder({
           storage_bytes: null,
           plan_title: 'Free',
           root_dir: null,
+          trust: 'production',
           ...options.input,
         },
         {

@@ -22,7 +22,7 @@ const withScript = (name: string) => withPackage({ scripts: { build: 'true', [na
 const appended = (files: Files, name: string, text: string) => ({ ...files, [name]: `${files[name] ?? ''}${text}` })
 
 function planOf(files: Files): InstallPlan {
-  const node = { node: 20, installFolder: '' } as const
+  const node = { node: 20, installFolder: '', environment: { CI: 'true' } } as const
   if (files === npm || 'package-lock.json' in files)
     return { ...node, packageManager: 'npm', install: ['npm', 'ci'], lockName: 'package-lock.json' }
   if ('pnpm-lock.yaml' in files)
@@ -43,6 +43,12 @@ async function nameOf(files: Files, { plan = {}, folder = '' }: { plan?: Partial
 const named = expect.stringMatching(/^[0-9a-f]{64}$/)
 
 describe('the name of an install', () => {
+  test('69: depends on the environment that the install gets', async () => {
+    const name = await nameOf(npm)
+    expect(await nameOf(npm, { plan: { environment: { CI: 'true', NPM_TOKEN: 'secret' } } })).not.toBe(name)
+    expect(await nameOf(npm, { plan: { environment: { CI: 'true' } } })).toBe(name)
+  })
+
   test('69: is that of every source with the same lock file, package.json and settings', async () => {
     const name = await nameOf(npm)
     expect(name).toEqual(named)

@@ -61,7 +61,13 @@ async function nextTick(): Promise<void> {
   while ((await now()) === before);
 }
 
-const request = (workspace: Workspace, name: string) => ({ project_id: 'p', name, root: workspace.source, folder: '' })
+const request = (workspace: Workspace, name: string) => ({
+  project_id: 'p',
+  trust: 'production' as const,
+  name,
+  root: workspace.source,
+  folder: '',
+})
 
 interface Case {
   install?: Act
