@@ -1,10 +1,14 @@
 import type { Outcome } from './fetch-process.ts'
 import { fetchRepository, type RepositoryRequest } from './fetch-repository.ts'
+import { becomeUser } from './fetch-user.ts'
 import { GitError } from './git-error.ts'
 
 // The process in which a stranger's repository is read. It has no settings and no environment: everything comes over its channel,
 // once, and goes back over it; when the channel closes, its parent has gone or does not want the answer any more.
 process.once('disconnect', () => process.exit())
+// its program may lie where only root can read it; from here on it is another user, before anything of a stranger is read
+const [uid] = process.argv.slice(2).map(Number)
+if (uid !== undefined) becomeUser(uid)
 process.once('message', (asked: RepositoryRequest) => void answer(asked))
 
 async function answer(asked: RepositoryRequest): Promise<void> {

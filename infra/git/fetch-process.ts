@@ -1,12 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { chown, lstat, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { FetchedSource, RepositoryRequest } from './fetch-repository.ts'
 import { GitError, type GitFailure } from './git-error.ts'
 import { defaultGitLimits, type GitLimits } from './limits.ts'
 
-export interface FetchRequest extends Omit<RepositoryRequest, 'limits' | 'workDir'> {
+export interface FetchRequest extends Omit<RepositoryRequest, 'limits' | 'workDir' | 'ca'> {
+  /** A PEM file of authorities that are trusted besides those of this machine. */
+  readonly caFile?: string | undefined
   readonly limits?: Partial<GitLimits> | undefined
   /** Its abort ends the fetching; the promise rejects with its reason. */
   readonly signal?: AbortSignal | undefined
@@ -18,7 +20,7 @@ export type Outcome =
   | { readonly refused: { readonly reason: GitFailure; readonly message: string } }
   | { readonly broken: string }
 
-/** A process that reads one repository of a stranger, in a folder of its own. Disposing ends it and removes the folder. */
+/** A process that reads one repository of a stranger, as a user and in a folder of its own. Disposing ends it and removes the folder. */
 export interface FetchProcess extends AsyncDisposable {
   /**
    * Once. The archive is absent after a failure.
@@ -29,22 +31,36 @@ export interface FetchProcess extends AsyncDisposable {
 }
 
 const heapMb = 256
+const MiB = 1024 * 1024
+/** Of one file that the process writes: the archive, with what it compresses badly, or the unpacked objects. */
+const maxFileBytes = 1024 * MiB
+const archiveName = 'source.tar.gz'
 
-/** @param parent where the folder is made */
-export async function startFetchProcess(parent: string): Promise<FetchProcess> {
+/**
+ * @param parent where the folder is made
+ * @param uid the user that the process becomes before it reads anything; undefined leaves it this one
+ */
+export async function startFetchProcess(parent: string, uid: number | undefined): Promise<FetchProcess> {
   await mkdir(parent, { recursive: true, mode: 0o700 })
   const workDir = resolve(await mkdtemp(join(parent, 'fetch-')))
-  const child = start(workDir)
+  if (uid !== undefined) await chown(workDir, uid, uid)
+  const child = start(workDir, uid)
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
   // it is looked at when somebody waits for it
   exited.catch(() => undefined)
   return {
     isAlive: () => child.exitCode === null && child.signalCode === null && child.connected,
-    async fetch({ limits, signal, archive, ...asked }) {
+    async fetch({ limits, signal, archive, caFile, ...asked }) {
       signal?.throwIfAborted()
-      const made = join(workDir, 'source.tar.gz')
-      const request = { ...asked, archive: made, workDir, limits: { ...defaultGitLimits, ...limits } }
+      const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
+      // relative to its folder: that user may not pass through the folders above
+      const places = { archive: archiveName, workDir: '.' }
+      const request = { ...asked, ...places, ca, limits: { ...defaultGitLimits, ...limits } }
       const fetched = await ask(child, exited, request, signal)
+      const made = join(workDir, archiveName)
+      const stats = await lstat(made)
+      if (!stats.isFile() || stats.nlink !== 1)
+        throw new Error('the process that fetches repositories left no archive of its own')
       await rename(made, archive)
       return fetched
     },
@@ -95,11 +111,17 @@ function read(outcome: Outcome): FetchedSource {
 const tookTooLong = (timeoutMs: number) =>
   new GitError('timeout', `fetching the repository took longer than ${timeoutMs / 1000} s; it is tried again later`)
 
+/** Buffers lie outside of the heap; this bounds all that is written to memory, also where the process does not look at itself any more. */
+const maxDataBytes = 1536 * MiB
+/** In KiB and in blocks of 512 bytes. A system without one of these limits starts the process without it. */
+const limited = `ulimit -c 0; ulimit -d ${maxDataBytes / 1024} 2>/dev/null; ulimit -f ${maxFileBytes / 512} 2>/dev/null; exec "$0" "$@"`
+
 /** It may write nowhere else, start nothing, and inherits nothing; the token goes over the channel, where no process list shows it. */
-function start(workDir: string): ChildProcess {
+function start(workDir: string, uid: number | undefined): ChildProcess {
   const rights = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${workDir}`]
   const flags = [`--max-old-space-size=${heapMb}`, '--disable-warning=ExperimentalWarning', ...rights]
-  return spawn(process.execPath, [...flags, join(import.meta.dirname, 'fetch-child.ts')], {
+  const program = [join(import.meta.dirname, 'fetch-child.ts'), ...(uid === undefined ? [] : [String(uid)])]
+  return spawn('/bin/sh', ['-c', limited, process.execPath, ...flags, ...program], {
     cwd: workDir,
     env: {},
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

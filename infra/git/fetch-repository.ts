@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeTarGz } from '../archive/write-tar.ts'
 import { type GuardedOptions, openGuardedClient } from '../net/guarded-fetch.ts'
@@ -23,8 +22,8 @@ export interface RepositoryRequest {
   readonly limits: GitLimits
   /** Permits private addresses, every port and plain http. */
   readonly allowPrivate: boolean
-  /** A PEM file of authorities that are trusted besides those of this machine. */
-  readonly caFile?: string | undefined
+  /** Authorities, in PEM, that are trusted besides those of this machine. */
+  readonly ca?: string | undefined
 }
 
 export interface FetchedSource {
@@ -40,9 +39,8 @@ export interface FetchedSource {
  * @throws GitError
  */
 export async function fetchRepository(asked: RepositoryRequest, network: Partial<GuardedOptions> = {}): Promise<FetchedSource> {
-  const { repo_url, ref, token, archive, workDir, limits, allowPrivate, caFile } = asked
+  const { repo_url, ref, token, archive, workDir, limits, allowPrivate, ca } = asked
   const packFile = join(workDir, 'pack')
-  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
   await using client = openGuardedClient({ allowPrivate, ca, timeoutMs: limits.timeoutMs, ...network })
   const remote = openRemote({ client, url: repo_url, token })
   const oid = await resolveCommit(remote, ref)

@@ -4,7 +4,9 @@ import type { RepositoryRequest } from './fetch-repository.ts'
 import { openRemote } from './remote.ts'
 import { resolveCommit } from './resolve.ts'
 
-export interface ResolveHeadOptions extends Pick<RepositoryRequest, 'repo_url' | 'ref' | 'token' | 'allowPrivate' | 'caFile'> {
+export interface ResolveHeadOptions extends Pick<RepositoryRequest, 'repo_url' | 'ref' | 'token' | 'allowPrivate'> {
+  /** A PEM file of authorities that are trusted besides those of this machine. */
+  readonly caFile?: string | undefined
   readonly timeoutMs?: number
   readonly signal?: AbortSignal | undefined
 }

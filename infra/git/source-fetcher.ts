@@ -1,5 +1,6 @@
 import { type FetchProcess, type FetchRequest, startFetchProcess } from './fetch-process.ts'
 import type { FetchedSource } from './fetch-repository.ts'
+import { createFetchUsers } from './fetch-user.ts'
 
 export interface SourceFetcher extends AsyncDisposable {
   /**
@@ -25,6 +26,7 @@ const pauseMs = 1500
  * @param dir the folders of the processes are made in it
  */
 export function openSourceFetcher(dir: string, { spareMs = defaultSpareMs }: SourceFetcherOptions = {}): SourceFetcher {
+  const nextUser = createFetchUsers(dir)
   let spare: Promise<FetchProcess> | undefined
   let timer: NodeJS.Timeout | undefined
   let disposed = false
@@ -43,7 +45,7 @@ export function openSourceFetcher(dir: string, { spareMs = defaultSpareMs }: Sou
 
   function prepare(): void {
     if (spare || disposed || spareMs === 0) return
-    spare = startFetchProcess(dir)
+    spare = startFetchProcess(dir, nextUser())
     spare.catch(() => undefined)
     later(spareMs, () => void dropSpare())
   }
@@ -55,7 +57,7 @@ export function openSourceFetcher(dir: string, { spareMs = defaultSpareMs }: Sou
     const process = await taken?.catch(() => undefined)
     if (process?.isAlive()) return process
     await process?.[Symbol.asyncDispose]()
-    return await startFetchProcess(dir)
+    return await startFetchProcess(dir, nextUser())
   }
 
   return {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -474,7 +474,7 @@ describe('checks 65, 66: private addresses', () => {
         archive,
         workDir,
         allowPrivate: false,
-        caFile: server.caFile,
+        ca: readFileSync(server.caFile, 'utf8'),
         limits: defaultGitLimits,
       },
       {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -241,15 +241,50 @@ describe('the process', () => {
     expect(fetchingProcesses()).toEqual([])
   })
 
+  test.skipIf(process.getuid?.() !== 0)(
+    'runs as a user of its own, which owns its folder, without root or its groups',
+    async () => {
+      const { server, reached } = await hanging()
+      const abort = new AbortController()
+      const fetching = fetchSource(options(server, { signal: abort.signal }))
+      fetching.catch(() => undefined)
+      await reached
+      const [pid] = fetchingProcesses()
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+      const [uid = ''] = /^Uid:\t(\d+)\t\1\t\1\t\1$/m.exec(status)?.slice(1) ?? []
+      expect(Number(uid)).toBeGreaterThanOrEqual(53_000)
+      expect(status).toMatch(new RegExp(`^Gid:\t${uid}\t${uid}\t${uid}\t${uid}$`, 'm'))
+      expect(status).toMatch(/^Groups:\t *$/m)
+      expect(status).toMatch(/^Cap(?:Prm|Eff):\t0+$/m)
+      for (const thread of readdirSync(`/proc/${pid}/task`))
+        expect(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')).toMatch(new RegExp(`^Uid:\t${uid}\t${uid}\t`, 'm'))
+      const [folder = ''] = readdirSync(work)
+      expect(statSync(join(work, folder))).toMatchObject({ uid: Number(uid), mode: 0o40700 })
+      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/Max data size +1610612736 .*\n/)
+      abort.abort(new Error('seen'))
+      await expect(fetching).rejects.toThrow('seen')
+    },
+  )
+
+  test.skipIf(process.getuid?.() !== 0)('reads a repository from a folder that only root can reach', async () => {
+    const { server, repository } = await open()
+    repository.pushFiles(site)
+    const shut = join(dir, 'shut')
+    mkdirSync(shut, { mode: 0o700 })
+    await using fetcher = openSourceFetcher(join(shut, 'work'), { spareMs: 0 })
+    const asked = options(server)
+    expect((await fetcher.fetch(asked)).files).toBe(5)
+    expect(Object.keys(await filesOf(asked.archive))).toHaveLength(5)
+  })
+
   test('ends with its time', async () => {
-    const { server, reached } = await hanging()
+    const { server } = await hanging()
     const fetching = fetchSource(options(server, { limits: { timeoutMs: 3000 } }))
     await expect(fetching).rejects.toMatchObject({
       kind: 'unavailable',
       reason: 'timeout',
       message: expect.stringContaining('3 s'),
     })
-    await reached
     expect(fetchingProcesses()).toEqual([])
   })
 

@@ -1,0 +1,28 @@
+import { createHash } from 'node:crypto'
+
+/** Above those of builds, which end at 52,767, and below `nobody`. */
+const firstUid = 53_000
+const uidsPerFolder = 256
+const ranges = 40
+
+/**
+ * Users for processes that read strangers' repositories, of which no two at the same time have the same: one could otherwise read the
+ * memory of another, with the token in it. They depend on the folder too, so that workers of several data directories on one machine stay
+ * apart. Undefined when this process is not root: then they run as its own user.
+ */
+export function createFetchUsers(dir: string): () => number | undefined {
+  const range = createHash('sha256').update(dir).digest().readUInt16BE(0) % ranges
+  let started = process.pid
+  return () => {
+    if (process.getuid?.() !== 0) return undefined
+    started += 1
+    return firstUid + range * uidsPerFolder + (started % uidsPerFolder)
+  }
+}
+
+/** Gives root up for good, in every thread of this process. */
+export function becomeUser(uid: number): void {
+  process.setgroups?.([])
+  process.setgid?.(uid)
+  process.setuid?.(uid)
+}
