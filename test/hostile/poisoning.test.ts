@@ -35,7 +35,7 @@ const poisonedTarball = tarGz([
  * Puts another `ms` wherever a file of it is found: in node_modules, in the store of pnpm and the folders of Yarn 1, in the archives of
  * later Yarns with a checksum that fits, and in npm's cache with an index that fits. Sizes and times stay as they were.
  */
-const attack = `
+const attackProgram = `
 const fs = require('fs'), path = require('path'), crypto = require('crypto'), zlib = require('zlib')
 const evil = ${JSON.stringify(evil)}
 const tarball = Buffer.from(${JSON.stringify(poisonedTarball.toString('base64'))}, 'base64')
@@ -145,7 +145,7 @@ interface Attack {
 /** Builds of one project, in which attackers and victims differ in nothing that names what is kept. */
 function project({ manager, store, duringInstall, duringBuild = "require('./attack.cjs')" }: Attack) {
   const project_id = `${manager} ${store} ${duringInstall ?? ''} ${duringBuild}`
-  const files = { ...packageOf(manager), 'attack.cjs': attack }
+  const files = { ...packageOf(manager), 'attack.cjs': attackProgram }
   const script = store === 'downloads' ? 'exit 0' : undefined
 
   async function build(trust: TrustLevel, built: BuildFiles) {
@@ -154,28 +154,28 @@ function project({ manager, store, duringInstall, duringBuild = "require('./atta
     return result
   }
 
-  return {
-    async attack(trust: TrustLevel): Promise<number> {
-      const hostile = { ...withScript(files, duringInstall ?? script), 'build.cjs': `${page} ${duringBuild}` }
-      const { log } = await build(trust, hostile)
-      return [...log.matchAll(/attack wrote (\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
-    },
-    /** Builds an honest source twice, as a poison may come with the second, and notes what it got. */
-    async judge(from: string, to: TrustLevel, wrote: number, how = '') {
-      for (let i = 0; i < 2; i++) {
-        const honest = await build(to, { ...withScript(files, script), 'build.cjs': page })
-        const got = await honest.read('index.html')
-        rows.push({
-          attempt: `${manager}, ${store}${how && `, ${how}`}`,
-          by: `${from} -> ${to}`,
-          wrote,
-          page: got,
-          reached: got !== clean,
-        })
-        expect(got).toBe(clean)
-      }
-    },
-    warm: (trust: TrustLevel) => build(trust, { ...withScript(files, script), 'build.cjs': page }),
+  return { attack, judge, warm: (trust: TrustLevel) => build(trust, { ...withScript(files, script), 'build.cjs': page }) }
+
+  async function attack(trust: TrustLevel): Promise<number> {
+    const hostile = { ...withScript(files, duringInstall ?? script), 'build.cjs': `${page} ${duringBuild}` }
+    const { log } = await build(trust, hostile)
+    return [...log.matchAll(/attack wrote (\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
+  }
+
+  /** Builds an honest source twice, as a poison may come with the second, and notes what it got. */
+  async function judge(from: string, to: TrustLevel, wrote: number, how = '') {
+    for (let i = 0; i < 2; i++) {
+      const honest = await build(to, { ...withScript(files, script), 'build.cjs': page })
+      const got = await honest.read('index.html')
+      rows.push({
+        attempt: `${manager}, ${store}${how && `, ${how}`}`,
+        by: `${from} -> ${to}`,
+        wrote,
+        page: got,
+        reached: got !== clean,
+      })
+      expect(got).toBe(clean)
+    }
   }
 }
 
