@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { parseRootDir } from '../core/build-plan.ts'
 import { invalid } from '../core/errors.ts'
 import { isBranchName, isCommitId, judgeRepoUrl } from '../core/git-remotes.ts'
+import { maxPathBytes } from '../core/limits.ts'
 import type { Config } from '../infra/config.ts'
 import { seal } from '../infra/crypto/seal.ts'
 import type { Tx } from '../infra/db/database.ts'
@@ -29,7 +30,7 @@ function line(minLength: number, maxLength: number) {
 
 const command = line(0, maxCommandLength).nullable().default(null)
 // what is no folder is a 400 and not a 422
-const folder = z.string().nullable().default(null)
+const folder = z.string().meta({ maxLength: maxPathBytes }).nullable().default(null)
 
 /** What connects a repository; everything but the token is replaced. */
 export const connectionInput = {

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
+import { maxToolBodyBytes } from '../core/limits.ts'
 import type { Context } from './context.ts'
 import { internalMessage, statusOf, visibleError } from './http-errors.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
@@ -31,7 +32,14 @@ A failing tool answers isError with {status, message}; the message says what to 
 /** The input schema of a tool: raw bytes become `<name>_base64`, and what cannot be undone asks for `confirm`. */
 function toolInput(op: Operation): z.ZodObject {
   return op.input.safeExtend({
-    ...(op.raw ? { [`${op.raw.name}_base64`]: z.string().describe(`${op.raw.description} In base64.`) } : {}),
+    ...(op.raw
+      ? {
+          [`${op.raw.name}_base64`]: z
+            .string()
+            .meta({ maxLength: maxToolBodyBytes })
+            .describe(`${op.raw.description} In base64.`),
+        }
+      : {}),
     ...(op.tool?.confirm ? { confirm: z.boolean().describe('true when the person has agreed; refused otherwise.') } : {}),
   })
 }

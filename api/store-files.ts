@@ -18,6 +18,8 @@ type Content = { readonly bytes: Buffer } | { readonly open: () => Readable } | 
 export type FileSource = { readonly path: string } & Content
 
 const writers = 8
+/** Of a path that is refused. */
+const shownPathLength = 200
 
 /**
  * The files to publish, by normalised path, and the paths that are left out.
@@ -37,7 +39,8 @@ export function readEntries<Entry extends { readonly path: string }, Content>(
   for (const [index, entry] of entries.entries()) {
     const place = `files.${index}`
     const verdict = judgePath(entry.path)
-    if (verdict.kind === 'bad') throw invalid(`${place}: the path ${JSON.stringify(entry.path)} ${verdict.reason}`)
+    if (verdict.kind === 'bad')
+      throw invalid(`${place}: the path ${JSON.stringify(entry.path.slice(0, shownPathLength))} ${verdict.reason}`)
     const { path } = verdict
     if (files.has(path)) throw invalid(`${place}: ${path} is there twice`)
     const content = read(entry, place)
@@ -104,19 +107,26 @@ export function readHash({ sha256 }: { readonly sha256: string }, place: string)
 /** @throws AppError `invalid` when the text is not base64; Node's decoder would skip what it does not know */
 export function decodeBase64(text: string, place: string): Buffer {
   const bytes = Buffer.from(text, 'base64')
-  const digits = text.replace(/\s|=+\s*$/g, '').length
+  const digits = digitsOf(text)
   if (bytes.length !== Math.floor((digits * 3) / 4) || digits % 4 === 1) throw notBase64(place)
   return bytes
 }
 
+/** How many characters there are besides white space and the padding at the end. */
+function digitsOf(text: string): number {
+  const digits = text.replace(/\s+/g, '')
+  let end = digits.length
+  while (end > 0 && digits[end - 1] === '=') end -= 1
+  return end
+}
+
 const notBase64 = (place: string) => invalid(`${place} is not valid base64`)
 
+/** Right behind a folder the sorted list has what lies in it, so that no path is taken apart: a long one has 500 folders. */
 function refuseFolderFiles(files: ReadonlyMap<string, unknown>): void {
-  for (const path of files.keys()) {
-    for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1)) {
-      const folder = path.slice(0, slash)
-      if (files.has(folder)) throw invalid(`${folder} is both a file and a folder`)
-    }
+  const names = [...files.keys()].map((path) => `${path}/`).sort()
+  for (const [index, name] of names.entries()) {
+    if (names[index + 1]?.startsWith(name)) throw invalid(`${name.slice(0, -1)} is both a file and a folder`)
   }
 }
 

@@ -1,4 +1,6 @@
+import { maxPathBytes } from './limits.ts'
 import { judgePath, judgeSourcePath } from './manifest.ts'
+import { withoutEnd } from './trim.ts'
 
 /** Where builds write, in the specification's order: the first that exists is published. */
 export const outputFolders = [
@@ -254,9 +256,10 @@ export function foldersUpwards(folder: string): string[] {
   return folders
 }
 
-/** Reads the folder that a site's settings name; the root is null. */
+/** Reads the folder that a site's settings name; the root is null. What is longer than any path is refused before it is looked at. */
 export function parseRootDir(text: string): { ok: true; rootDir: string | null } | { ok: false; reason: string } {
-  const trimmed = text.trim().replace(/^(\.?\/+)+|\/+$/g, '')
+  if (text.length > 4 * maxPathBytes) return { ok: false, reason: `is longer than ${maxPathBytes} bytes` }
+  const trimmed = withoutEnd(text.trim().replace(/^(\.?\/)+/, ''), '/')
   if (trimmed === '' || trimmed === '.') return { ok: true, rootDir: null }
   const verdict = judgeSourcePath(trimmed)
   if (verdict.kind === 'bad') return { ok: false, reason: verdict.reason }

@@ -1,4 +1,6 @@
 const maxDomainLength = 253
+/** With `*.` before the name and a dot behind it; longer texts are no domain in any script. */
+export const maxDomainTextLength = maxDomainLength + 3
 const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const onlyDigits = /^(?:\d+|0x[0-9a-f]*)$/
 

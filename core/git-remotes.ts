@@ -1,3 +1,5 @@
+import { withoutEnd } from './trim.ts'
+
 export type RepoUrlVerdict = { readonly kind: 'ok'; readonly url: string } | { readonly kind: 'bad'; readonly reason: string }
 
 export interface RepoUrlRules {
@@ -22,7 +24,7 @@ export function judgeRepoUrl(text: string, { allowPrivate }: RepoUrlRules): Repo
   if (url.port !== '' && !allowPrivate) return bad('names a port; only 443 is used')
   if (!hostForm.test(url.hostname)) return bad('has a host that is no host name; leave out a dot at its end')
   if (url.search !== '' || url.hash !== '') return bad('has a query or a fragment; use the address that `git clone` takes')
-  const path = url.pathname.replace(/\/+$/, '')
+  const path = withoutEnd(url.pathname, '/')
   if (path === '') return bad('names no repository; add its path')
   return { kind: 'ok', url: `${url.origin}${path}` }
 }

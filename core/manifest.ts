@@ -42,6 +42,8 @@ const isControl = (code: number) => code < 0x20 || code === 0x7f
 function normalisePath(raw: string): Exclude<PathVerdict, { kind: 'skip' }> {
   const bad = (reason: string) => ({ kind: 'bad', reason }) as const
   if (!raw.isWellFormed()) return bad('is not valid Unicode')
+  // NFC makes a path shorter, but never by so much
+  if (raw.length > 4 * maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)
   const path = raw.normalize('NFC').replace(/^\/+/, '')
   if (path === '') return bad('is empty')
   if (utf8Length(path) > maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)

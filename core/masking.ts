@@ -44,8 +44,8 @@ export interface LineMasker {
 
 const keyBegins = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY/
 const keyEnds = /-----END [A-Z ]{0,40}PRIVATE KEY/
-/** Base64, a header, or nothing; a log may have put something in front. */
-const keyBody = /^[^A-Za-z0-9]{0,8}(?:[A-Za-z0-9+/=]*|[A-Za-z-]{1,32}: .*)\s*$/
+/** Base64, a header, or nothing, in a line without spaces at its end; a log may have put something in front. */
+const keyBody = /^[^A-Za-z0-9]{0,8}(?:[A-Za-z0-9+/=]*|[A-Za-z-]{1,32}: .*)$/
 /** A key of 16,384 bits has 200 lines. */
 const maxKeyLines = 250
 
@@ -56,7 +56,7 @@ export function createLineMasker(values: readonly string[] = []): LineMasker {
     line(text) {
       if (keyLines > 0) {
         const last = keyEnds.test(text)
-        keyLines = last || !keyBody.test(text) ? 0 : keyLines - 1
+        keyLines = last || !keyBody.test(text.trimEnd()) ? 0 : keyLines - 1
         if (last || keyLines > 0) return undefined
       }
       if (keyBegins.test(text) && !keyEnds.test(text)) keyLines = maxKeyLines

@@ -73,11 +73,11 @@ const slash = 0x2f
 
 /** RFC 9112, 3.2.2. */
 function parseAbsoluteForm(raw: string): RequestTarget | undefined {
-  const parts = /^https?:\/\/([^/?]+)(.*)$/i.exec(raw)
-  if (!parts) return undefined
-  const rest = parts[2] ?? ''
+  const [start, authority] = /^https?:\/\/([^/?]+)/i.exec(raw) ?? []
+  if (start === undefined || authority === undefined) return undefined
+  const rest = raw.slice(start.length)
   const target = parseRequestPath(rest.startsWith('/') ? rest : `/${rest}`)
-  return target && { ...target, authority: parts[1] ?? '' }
+  return target && { ...target, authority }
 }
 
 function decodePath(rawPath: string): string | undefined {

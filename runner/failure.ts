@@ -68,7 +68,7 @@ const hints: readonly [RegExp, string][] = [
   [/ENOSPC/, 'it ran out of space; /tmp holds 512 MB, the folder of the build 2 GB'],
   [/EAGAIN|Resource temporarily unavailable/, 'it started more processes than a build may have'],
   [
-    /Your pnpm version is incompatible|The engine "(?:yarn|npm|pnpm)" is incompatible|"(?:npm|pnpm|yarn)" .*Not compatible with your version/,
+    /Your pnpm version is incompatible|The engine "(?:yarn|npm|pnpm)" is incompatible|"(?:npm|pnpm|yarn)" [^"\n]*Not compatible with your version/,
     'package.json asks for another version of its package manager in "engines"; the lock file decides which one runs, so leave that out',
   ],
   [

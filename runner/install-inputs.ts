@@ -26,7 +26,7 @@ const ownScript = /^(?:pre|post)?(?:install|prepare|dependencies)$|^prepublish$|
 const local = /(?:^|[\s'"(@])(?:file|link|workspace|portal|exec):|"link"\s*:\s*true/m
 const localInYarnLock = /@(?:\.{0,2}|~)\//
 /** Those that Yarn brings along need no file. */
-const patched = /patchedDependencies|patch:(?![^",#\n]{0,300}#(?:optional!|~)?builtin<)/
+const patched = /patchedDependencies|patch:(?![^",#:\n]{0,300}#(?:optional!|~)?builtin<)/
 /** Settings that name programs, files or other places. */
 const farReaching: Readonly<Record<string, RegExp>> = {
   '.npmrc': settingOf(
@@ -36,8 +36,9 @@ const farReaching: Readonly<Record<string, RegExp>> = {
   'pnpm-workspace.yaml': settingOf('packages|(?:globalP|p)npmfile|modulesDir|virtualStoreDir|nodeOptions|scriptShell'),
 }
 
+/** The managers disagree on what ends a line, so everything does that may. */
 function settingOf(names: string): RegExp {
-  return new RegExp(`^[^\\S\\n]*["']?(?:${names})(?:\\[\\])?["']?[^\\S\\n]*[=:]`, 'im')
+  return new RegExp(`(?:^|[\\r\\n\\u2028\\u2029])[^\\S\\r\\n\\u2028\\u2029]*["']?(?:${names})(?:\\[\\])?["']?\\s*[=:]`, 'i')
 }
 
 /**

@@ -10,7 +10,7 @@ await probes[probe](JSON.parse(request))
 /** What is visible and writable. */
 function view({ hidden, readOnly }) {
   const status = readFileSync('/proc/self/status', 'utf8')
-  const field = (name) => (new RegExp(`^${name}:[ \\t]*(.*)$`, 'm').exec(status)?.[1] ?? '').trim()
+  const field = (name) => (new RegExp(`^${name}:(.*)$`, 'm').exec(status)?.[1] ?? '').trim()
   print({
     uid: process.getuid(),
     groups: field('Groups'),

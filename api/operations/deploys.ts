@@ -84,7 +84,11 @@ export const deploy_files = operation({
         z
           .object({
             path: filePath,
-            content: z.string().optional().describe('The text, or base64 with encoding.'),
+            content: z
+              .string()
+              .meta({ maxLength: maxDeployFilesBodyBytes })
+              .optional()
+              .describe('The text, or base64 with encoding.'),
             encoding: z.literal('base64').optional(),
             sha256: z
               .string()

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { replacedLetter } from '../../core/domain-letters.ts'
-import { parseDomain } from '../../core/domains.ts'
+import { maxDomainTextLength, parseDomain } from '../../core/domains.ts'
 import { conflict, invalid, tooManyRequests } from '../../core/errors.ts'
 import { maxLookUpsPerPause, unprovenDomainPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
@@ -78,7 +78,7 @@ export const set_custom_domain = operation({
     site_id,
     domain: z
       .string()
-      .meta({ minLength: 3, pattern: '^[^\\s\\u0000-\\u001f/:@]+\\.[^\\s\\u0000-\\u001f/:@]+$' })
+      .meta({ minLength: 3, maxLength: maxDomainTextLength, pattern: '^[^\\s\\u0000-\\u001f/:@]+\\.[^\\s\\u0000-\\u001f/:@]+$' })
       .describe('Only the name, such as www.example.com.'),
   }),
   example: { domain: 'www.example.com' },
@@ -97,7 +97,9 @@ export const set_custom_domain = operation({
 /** @throws AppError `invalid` */
 function parsed({ urls, acme }: Config, text: string): string {
   const ownHosts = [urls.base, urls.mcp, urls.preview].map((url) => new URL(url).hostname)
-  const verdict = parseDomain(toAsciiDomain(text), {
+  // what is longer than any name is not worth a conversion
+  const ascii = text.length > maxDomainTextLength ? text : toAsciiDomain(text)
+  const verdict = parseDomain(ascii, {
     ownHosts: [urls.platformDomain, ...ownHosts, ...(acme.dns ? [acme.dns.zone] : [])],
     isPublicSuffix,
     allowWildcard: acme.dns !== undefined,

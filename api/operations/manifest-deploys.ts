@@ -17,7 +17,10 @@ import { missingBlobs, readEntries, readHash, requireStaticSite } from '../store
 const tag = 'Deploys'
 
 /** A malformed hash is a 400 and not a 422, so the pattern is for the documents. */
-const blobHash = z.string().meta({ pattern: sha256Pattern.source }).describe('The sha256 of the bytes, in lower-case hex.')
+const blobHash = z
+  .string()
+  .meta({ minLength: 64, maxLength: 64, pattern: sha256Pattern.source })
+  .describe('The sha256 of the bytes, in lower-case hex.')
 
 const files = z
   .array(

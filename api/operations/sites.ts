@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { parseRootDir } from '../../core/build-plan.ts'
 import { invalid } from '../../core/errors.ts'
+import { maxPathBytes } from '../../core/limits.ts'
 import { findRecommendations } from '../../infra/db/deploys.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { insertSite, listSites, setSiteEnabled, updateSite } from '../../infra/db/sites.ts'
@@ -93,6 +94,7 @@ export const update_site = operation({
     checks_enabled: z.boolean().optional(),
     root_dir: z
       .string()
+      .meta({ maxLength: maxPathBytes })
       .nullable()
       .optional()
       .describe('For several sites in one repository: the folder of this one, such as apps/web; null or empty is the root.'),

@@ -30,7 +30,7 @@ export const mailOperations = [
     rest: 'GET /operator/v1/mails',
     scope: 'full',
     input: z.object({
-      to: z.string().optional().describe('Only those to this address.'),
+      to: z.string().max(254).optional().describe('Only those to this address.'),
       limit: z.int().min(1).max(200).default(50),
     }),
     output: z.array(Mail),

@@ -70,7 +70,7 @@ export const projectOperations = [
     tag,
     rest: 'POST /operator/v1/projects',
     scope: 'full',
-    input: z.object({ name, owner_email: z.email(), plan: z.enum(planNames) }),
+    input: z.object({ name, owner_email: z.email().max(254), plan: z.enum(planNames) }),
     output: Project,
     errors: [400],
     handler: async (ctx, input) => {

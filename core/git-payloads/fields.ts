@@ -29,7 +29,12 @@ export const short = (value: string | undefined) => cut(value, 300)
 /** For messages of commits. */
 export const long = (value: string | undefined) => cut(value, 10_000)
 /** Of `Ada <ada@example.com>` only the name. */
-export const nameOf = (author: string | undefined) => short(author?.replace(/\s*<[^<>]*>\s*$/, ''))
+export function nameOf(author: string | undefined): string | undefined {
+  const line = author?.trimEnd() ?? ''
+  const email = line.lastIndexOf('<')
+  const isAtEnd = email >= 0 && line.indexOf('>', email) === line.length - 1
+  return short(isAtEnd ? line.slice(0, email).trimEnd() : author)
+}
 
 export const ignored = (reason: string): GitEvent => ({ kind: 'ignored', reason })
 export const nothingFollows = (event: string) => ignored(`nothing follows from the event ${short(event)}`)
@@ -46,12 +51,21 @@ const zeros = /^0+$/
 /** Undefined for the zeros that stand for no commit. */
 export const commitOf = (hash: string | undefined) => (hash === undefined || zeros.test(hash) ? undefined : hash)
 
+/** A push that changes more is not compared with patterns: it is built. */
+const maxChangedFiles = 10_000
+
 /**
- * The files of a payload's commits.
+ * The files of a payload's commits; undefined when they are too many or not all that the push has changed.
  * @param isWhole whether these commits are all that the push has changed
  */
 export function changedFiles(commits: readonly unknown[], isWhole: boolean): Push['changed_files'] {
   if (!isWhole || commits.length === 0) return undefined
-  const files = commits.flatMap((commit) => ['added', 'modified', 'removed'].flatMap((how) => list(commit, how)))
-  return [...new Set(files.filter((file) => typeof file === 'string'))]
+  const files = new Set<string>()
+  for (const commit of commits) {
+    for (const file of ['added', 'modified', 'removed'].flatMap((how) => list(commit, how))) {
+      if (typeof file === 'string') files.add(file)
+      if (files.size > maxChangedFiles) return undefined
+    }
+  }
+  return [...files]
 }

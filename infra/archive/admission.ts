@@ -1,6 +1,11 @@
+import { AppError } from '../../core/errors.ts'
+import { maxArchiveEntries } from '../../core/limits.ts'
 import { judgeSourcePath } from '../../core/manifest.ts'
+import { withoutEnd } from '../../core/trim.ts'
 import { createSkippedPaths } from './skipped-paths.ts'
 
+/** Files of 500 folders each would fill the memory with the names of folders. */
+const maxFolders = maxArchiveEntries
 /** No path of this length is kept; names reach a megabyte, which patterns would take minutes for. */
 const longestName = 4096
 
@@ -17,16 +22,28 @@ export function createAdmission() {
   function admitFile(name: string): string | undefined {
     const path = name.length > longestName ? undefined : sourcePath(name)
     if (path === undefined || files.has(path) || folders.has(path)) return skip(name)
-    const parents = parentsOf(path)
+    const parents = newParentsOf(path)
     if (parents.some((parent) => files.has(parent))) return skip(name)
     files.add(path)
     for (const parent of parents) folders.add(parent)
+    if (folders.size > maxFolders) throw tooManyFolders()
     return path
+  }
+
+  /** From the nearest one up to the first that is known: nothing above that one is a file. */
+  function newParentsOf(path: string): string[] {
+    const parents: string[] = []
+    for (let at = path.lastIndexOf('/'); at !== -1; at = path.lastIndexOf('/', at - 1)) {
+      const parent = path.slice(0, at)
+      if (folders.has(parent)) break
+      parents.push(parent)
+    }
+    return parents
   }
 
   /** Folders come into being with their files; only a hostile name is worth a line. */
   function passFolder(name: string): void {
-    if (name.length > longestName || isHostileFolder(name.replace(/\/+$/, ''))) skip(name)
+    if (name.length > longestName || isHostileFolder(withoutEnd(name, '/'))) skip(name)
   }
 
   function skip(name: string): undefined {
@@ -36,6 +53,9 @@ export function createAdmission() {
   return { admitFile, passFolder, skip, files, skipped }
 }
 export type Admission = ReturnType<typeof createAdmission>
+
+const tooManyFolders = () =>
+  new AppError('conflict', `the source has more than ${maxFolders} folders; leave out what the site does not need`)
 
 /** `tar -C folder .` names its entries `./…`. */
 const withoutDot = (name: string) => name.replace(/^(\.\/+)+/, '').replace(/^\.$/, '')
@@ -56,9 +76,3 @@ function sourcePath(name: string): string | undefined {
 
 /** What macOS adds to archives: a twin tree of resource forks, or `._name` beside `name`. */
 const isArchiverJunk = (path: string) => path.split('/').some((segment) => segment === '__MACOSX' || segment.startsWith('._'))
-
-function parentsOf(path: string): string[] {
-  const parents: string[] = []
-  for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1)) parents.push(path.slice(0, at))
-  return parents
-}

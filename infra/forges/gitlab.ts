@@ -32,7 +32,7 @@ async function ignoreRepetition(state: string, call: () => Promise<unknown>): Pr
   try {
     await call()
   } catch (error) {
-    const [, from] = (error instanceof ForgeError && /cannot transition .*from :(\w+)/i.exec(error.message)) || []
+    const [, from] = (error instanceof ForgeError && /cannot transition .{0,200}from :(\w+)/i.exec(error.message)) || []
     const isRepetition = from === state || (state === 'pending' && from === 'running')
     if (!isRepetition) throw error
   }

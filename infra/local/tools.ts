@@ -86,7 +86,7 @@ const tools = {
   bwrap: {
     title: 'bubblewrap',
     versionArgs: ['--version'],
-    versionPattern: /(\d+\.\d+\.\d+)/,
+    versionPattern: /\b(\d+\.\d+\.\d+)/,
     minimum: '0.5.0',
     pinned: 'debian',
     ways: [debianPackage('bubblewrap', 'usr/bin/bwrap')],
@@ -96,7 +96,7 @@ const tools = {
   pebble: {
     title: 'Pebble',
     versionArgs: ['-version'],
-    versionPattern: /v?(\d+\.\d+\.\d+)/,
+    versionPattern: /\bv?(\d+\.\d+\.\d+)/,
     minimum: '2.8.0',
     pinned: '2.10.1',
     ways: [goInstall('github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1', 'ten seconds')],

@@ -158,8 +158,8 @@ test.each([
   ['the beginnings of tokens', 'eyJeyJ.'],
 ])('B05: ten MiB of %s are made readable within seconds', async (_name, unit) => {
   const { log, append } = await openLog()
-  const began = performance.now()
+  const before = process.cpuUsage()
   append(`\u001b[${unit.repeat((10 * MiB) / unit.length)}x`)
   await log.close()
-  expect(performance.now() - began).toBeLessThan(8000)
+  expect(process.cpuUsage(before).user / 1000).toBeLessThan(8000)
 })
