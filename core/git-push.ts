@@ -79,13 +79,20 @@ export function forgeOf(headers: Headers): { readonly forge: Forge; readonly eve
  */
 export function payloadOf(headers: Headers, body: string): unknown {
   const isForm = headerOf(headers, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded')
-  const part = body.split('&').find((pair) => pair.startsWith('payload='))
   try {
-    const json = isForm ? decodeURIComponent((part ?? '').slice('payload='.length).replaceAll('+', ' ')) : body
+    const json = isForm ? decodeURIComponent(formMember(body, 'payload').replaceAll('+', ' ')) : body
     return json.trim() === '' ? {} : JSON.parse(json)
   } catch {
     return undefined
   }
+}
+
+/** Looked for instead of splitting the form, as a body of nothing but `&` would become millions of texts. */
+function formMember(body: string, name: string): string {
+  const start = body.startsWith(`${name}=`) ? 0 : body.indexOf(`&${name}=`) + 1
+  if (start === 0 && !body.startsWith(`${name}=`)) return ''
+  const end = body.indexOf('&', start)
+  return body.slice(start + name.length + 1, end === -1 ? undefined : end)
 }
 
 /**

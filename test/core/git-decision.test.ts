@@ -175,3 +175,30 @@ test.each([
   [undefined, undefined, false],
   [head, undefined, false],
 ])('%s and %s are one commit: %s', (one, other, expected) => expect(isSameCommit(one, other)).toBe(expected))
+
+describe('11: a push of many files with many patterns is decided quickly', () => {
+  const manyFiles = Array.from({ length: 10_000 }, (_, i) => `packages/p${i % 50}/src/lib/module-${i}.ts`)
+  const plain = Array.from({ length: 100 }, (_, i) => `docs/part-${i}/**`)
+
+  test('100 plain patterns leave 10,000 files unwatched, as they would one', () => {
+    expect(touchesWatched(manyFiles, plain)).toBe(false)
+    expect(touchesWatched([...manyFiles, 'docs/part-99/a.md'], plain)).toBe(true)
+  })
+
+  test.each([
+    ['stars within names', `${'*a'.repeat(140)}b*a`, 'a'.repeat(255)],
+    ['folders', `${'**/a/'.repeat(60)}b`, 'a/'.repeat(500)],
+    ['plain names', 'docs/**', 'a'.repeat(1000)],
+  ])('patterns of %s cost at most a second for 4,000 files', (_what, pattern, file) => {
+    const files = Array.from({ length: 4000 }, (_, i) => `${file}${i}`)
+    const before = process.cpuUsage()
+    touchesWatched(files, Array<string>(100).fill(pattern))
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(1000)
+  })
+
+  test('what costs too much to compare is built, not skipped', () => {
+    expect(touchesWatched(Array<string>(4000).fill('a'.repeat(255)), Array<string>(100).fill(`${'*a'.repeat(140)}b*a`))).toBe(
+      true,
+    )
+  })
+})
