@@ -202,6 +202,7 @@ export interface DeployRunInput extends DeployInput {
 }
 
 export interface ClaimedWork {
+  readonly project_id: string
   readonly site_id: string
   readonly site_name: string
   readonly seq: number
@@ -245,15 +246,22 @@ export interface BuildInput {
   readonly log_bytes?: number
 }
 
-/** A repository that cannot be fetched is a normal result, with a text for its owner. */
+/** One try to fetch the source of a deploy. */
+export interface FetchInput extends DeployRunInput {
+  /** From 1 on. */
+  readonly tries: number
+}
+
+/** A repository that cannot be fetched is a normal result, with a text for its owner. `away`: the deploy waits without a permit. */
 export type FetchResult =
+  | { readonly outcome: 'away'; readonly error: string; readonly retry_after_ms: number }
   | { readonly outcome: 'fetched'; readonly input: BuildInput; readonly git: GitSource; readonly facts: string }
   | { readonly outcome: 'failed'; readonly error: string }
 
 /** Activities of the fetch queue, implemented in `activities/fetch-repository.ts`. */
 export interface FetchActivities {
   /** Makes the head of the deploy's ref its source. Undefined when the run has lost the deploy. May be repeated. */
-  fetchRepository(run: DeployRunInput): Promise<FetchResult | undefined>
+  fetchRepository(input: FetchInput): Promise<FetchResult | undefined>
 }
 
 /** What a build leaves in the CAS. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */

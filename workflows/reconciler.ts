@@ -5,7 +5,7 @@ import { lockProject } from '../infra/db/projects.ts'
 import { insertWorkflowSignals, insertWorkflowStart, pendingWorkflowStarts } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
 import type { WorkflowClient } from './client.ts'
-import { giveTurns } from './turns.ts'
+import { giveTurns, permitsOf } from './turns.ts'
 import { type Unfinished, type UnfinishedOptions, unfinishedWork } from './unfinished.ts'
 
 export interface ReconcileOptions extends UnfinishedOptions {
@@ -57,7 +57,7 @@ function restart(db: Db, unfinished: Unfinished): Promise<boolean> {
 }
 
 async function giveFreeTurns(db: Db, now: Date, cap: number): Promise<void> {
-  for (const id of await listProjectsWithFreeTurns(db, cap)) {
+  for (const id of await listProjectsWithFreeTurns(db, permitsOf(cap), now)) {
     await db.transaction().execute(async (tx) => {
       await lockProject(tx, id)
       await giveTurns(tx, { id, cap }, now)

@@ -1,4 +1,4 @@
-import { grantTurns } from '../infra/db/build-turns.ts'
+import { grantTurns, type Permits } from '../infra/db/build-turns.ts'
 import type { Tx } from '../infra/db/database.ts'
 import { insertWorkflowSignals } from '../infra/db/workflow-starts.ts'
 import { turnSignal } from './contract.ts'
@@ -8,9 +8,15 @@ import { turnSignal } from './contract.ts'
  * the project's lock and wakes the relay after the commit.
  */
 export async function giveTurns(tx: Tx, project: TurnsOfProject, now: Date, asking?: string): Promise<void> {
-  const granted = await grantTurns(tx, project.id, project.cap, now)
+  const granted = await grantTurns(tx, project.id, permitsOf(project.cap), now, asking ?? null)
   await insertWorkflowSignals(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(turnSignal))
 }
+
+/** Of the repositories that a worker fetches at once, one is left to other projects. */
+const fetchesPerProject = 2
+
+/** @param builds of a project that may be handed out at once */
+export const permitsOf = (builds: number): Permits => ({ builds, fetches: fetchesPerProject })
 
 export interface TurnsOfProject {
   readonly id: string

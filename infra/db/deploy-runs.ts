@@ -168,6 +168,7 @@ export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<
       attempt: attempt + 1,
       run_id: null,
       turn_at: null,
+      fetch_after: null,
       started_at: sql<Date | null>`case when ${eb.ref('status')} = 'ready' then ${eb.ref('started_at')} end`,
       status: sql<DeployStatus>`case when ${eb.ref('status')} = 'ready' then 'ready' else 'queued' end`,
     }))

@@ -32,7 +32,7 @@ export interface Push {
 
 /**
  * Lets a push join a deploy of the same ref that has not begun: fetching takes the head of that moment. Undefined when there is none, also
- * when another deploy was accepted after it that is to go live. The caller holds the project's lock, under which turns are given.
+ * when another deploy was accepted after it that is to go live. One whose repository was away has not begun. The caller holds the project's lock, under which turns are given.
  */
 export function joinWaitingDeploy(tx: Tx, { site_id, git_preview_id, git }: Push): Promise<DeployRow | undefined> {
   return tx
@@ -105,11 +105,11 @@ export interface FetchedContent {
   readonly skipped_paths: readonly string[]
 }
 
-/** Gives the deploy what was fetched for it. False when this run does not own the waiting deploy, or it has a source. */
+/** Gives the deploy what was fetched for it; its permit was one to fetch. False when this run does not own the waiting deploy, or it has a source. */
 export async function setFetchedSource(tx: Tx, run: DeployRun, { source, git, skipped_paths }: FetchedContent): Promise<boolean> {
   const result = await tx
     .updateTable('deploys')
-    .set({ source_sha256: source.sha256, source_bytes: source.size, git, skipped_paths: [...skipped_paths] })
+    .set({ source_sha256: source.sha256, source_bytes: source.size, git, skipped_paths: [...skipped_paths], turn_at: null })
     .where('id', '=', run.deploy_id)
     .where('attempt', '=', run.attempt)
     .where('run_id', '=', run.run_id)

@@ -57,6 +57,7 @@ interface Deploys {
   attempt: Generated<number>
   run_id: string | null
   turn_at: Date | null
+  fetch_after: Date | null
   source_kind: SourceKind
   build_mode: BuildMode | null
   activate: boolean

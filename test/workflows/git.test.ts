@@ -48,6 +48,9 @@ async function connected(settings: object = {}, { to = w, from = server, project
   return { site, repository }
 }
 
+// for a machine that is busy with other things
+const soon = { timeout: 60_000 }
+
 const page = (text: string) => ({ 'index.html': text })
 const call = async (endpoint: string, json?: object) => (await w.call(endpoint, { key: owner.key, json })).body
 const deployNow = (siteId: string) => call(`POST /api/v1/sites/${siteId}/git/deploy`)
@@ -343,6 +346,52 @@ describe('a repository that cannot be deployed', () => {
     await handle.result()
     await replay(await handle.fetchHistory())
     record(w.temporal, idOf(deploy.id), 'git-deploy')
+  })
+
+  test.each([
+    ['answers 503', 'it answered 503', (res: ServerResponse) => void res.writeHead(503).end()],
+    ['hangs', 'fetching main', () => undefined],
+  ])('keeps no other site of its project from building while it %s', async (_how, told, answer) => {
+    const { site, repository } = await connected()
+    repository.pushFiles(page('x'))
+    let isAway = true
+    const held: ServerResponse[] = []
+    const name = repository.dir.split('/').at(-1) ?? ''
+    intercept = (req, res) => {
+      if (!isAway || !req.url?.includes(name)) return false
+      held.push(res)
+      answer(res)
+      return true
+    }
+    const waiting = await deployNow(site.id)
+    await expect.poll(() => logOf(waiting.id), soon).toContain(told)
+    await expect.poll(() => held.length, soon).toBeGreaterThan(0)
+
+    const other = await connected()
+    other.repository.pushFiles(page('other'))
+    expect((await deployed(other.site.id)).status).toBe('active')
+    expect((await call(`GET /api/v1/deploys/${waiting.id}`)).status).toBe('queued')
+
+    isAway = false
+    for (const res of held) res.destroy()
+    expect((await w.ended(waiting.id, owner.key)).status).toBe('active')
+  })
+
+  test('a push joins a deploy that waits for its repository', async () => {
+    const { site, repository } = await connected()
+    repository.pushFiles(page('old'))
+    let isAway = true
+    intercept = (_req, res) => isAway && !!res.writeHead(503).end()
+    const waiting = await deployNow(site.id)
+    // the third pause is 16 s
+    await expect.poll(async () => (await logOf(waiting.id)).match(/it answered 503/g)?.length, soon).toBe(3)
+    const ofWaiting = () => w.db.selectFrom('deploys').select('fetch_after').where('id', '=', waiting.id).executeTakeFirst()
+    await expect.poll(async () => (await ofWaiting())?.fetch_after, soon).toBeTruthy()
+    repository.pushFiles(page('new'))
+    expect((await deployNow(site.id)).id).toBe(waiting.id)
+    isAway = false
+    expect((await w.ended(waiting.id, owner.key)).status).toBe('active')
+    await expect.poll(() => live(site)).toBe('new')
   })
 
   test('an operator who cancels ends the fetching, and the figures of the queue are right meanwhile', async () => {

@@ -1,3 +1,4 @@
+import { counted } from '../../core/amounts.ts'
 import { isCommitId } from '../../core/git-remotes.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { overStorageQuota, type Plans } from '../../core/plans.ts'
@@ -170,8 +171,11 @@ function finishedBefore(deploy: { status: string; error: string | null } | undef
   return deploy.status === 'failed' ? { status: 'failed', error: deploy.error ?? '' } : { status: 'ready' }
 }
 
-function waitsFor({ earlier, first_earlier_seq, handed_out }: TurnState): string {
-  if (earlier === 0) return `the project has ${handed_out} ${handed_out === 1 ? 'build' : 'builds'} running, as many as it may`
+function waitsFor({ is_fetch, earlier, first_earlier_seq, handed_out }: TurnState): string {
+  if (earlier === 0) {
+    if (is_fetch) return `the project has ${counted(handed_out, 'fetch', 'fetches')} running, as many as it may`
+    return `the project has ${counted(handed_out, 'build')} running, as many as it may`
+  }
   const more = earlier === 1 ? '' : ` and ${earlier - 1} more`
   return `waits for deploy ${first_earlier_seq}${more} of this site`
 }

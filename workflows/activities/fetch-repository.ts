@@ -13,6 +13,7 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
 import type { Config } from '../../infra/config.ts'
 import { type Keyring, open } from '../../infra/crypto/seal.ts'
+import { waitForRepository } from '../../infra/db/build-turns.ts'
 import { type Db, isDatabaseAway } from '../../infra/db/database.ts'
 import { type FetchedContent, findGitFetch, type GitFetch, setFetchedSource } from '../../infra/db/git-deploys.ts'
 import { insertGitReport } from '../../infra/db/git-reports.ts'
@@ -24,8 +25,9 @@ import type { SourceFetcher } from '../../infra/git/source-fetcher.ts'
 import type { Logger } from '../../infra/log.ts'
 import { findBuildInput } from '../build-input.ts'
 import type { Relay } from '../client.ts'
-import type { DeployRunInput, FetchActivities, FetchResult } from '../contract.ts'
+import type { DeployRunInput, FetchActivities, FetchInput, FetchResult } from '../contract.ts'
 import { queueReports } from '../reports.ts'
+import { giveTurns } from '../turns.ts'
 import { beating } from './beating.ts'
 
 export interface FetchActivityDeps {
@@ -42,6 +44,8 @@ export interface FetchActivityDeps {
 
 /** Tries before a server that is away, busy or slow ends the deploy. */
 const maxTries = 5
+/** Before the second try; each later pause is twice the one before it. */
+const firstPauseMs = 4000
 /** Tries before a fault of the platform ends it; without its database it is tried on and on. */
 const maxFaults = 10
 
@@ -53,7 +57,11 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
   const { config, db, cas, keyring, fetcher, relay, log } = deps
   const dir = fetchesDir(config)
 
-  async function fetchOnce(run: DeployRunInput, attempt: number, signal: AbortSignal): Promise<FetchResult | undefined> {
+  async function fetchOnce(
+    { tries, ...run }: FetchInput,
+    attempt: number,
+    signal: AbortSignal,
+  ): Promise<FetchResult | undefined> {
     const asked = await findGitFetch(db, run)
     if (!asked) return undefined
     // the answer of an earlier try was lost
@@ -80,9 +88,9 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       return await fetched(run, git, amounts(found))
     } catch (error) {
       if (signal.aborted || !(error instanceof GitError)) throw error
-      if (error.kind !== 'unavailable' || attempt >= maxTries) return await refuse(line, error.message)
+      if (error.kind !== 'unavailable' || tries >= maxTries) return await refuse(line, error.message)
       await line(error.message)
-      throw error
+      return await fetchLater(run, asked, error.message, firstPauseMs * 2 ** (tries - 1))
     } finally {
       await rm(archive, { force: true })
     }
@@ -103,10 +111,24 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       if (!(await setFetchedSource(tx, run, content))) return false
       await insertGitReport(tx, { deploy_id: run.deploy_id, site_id })
       await queueReports(tx, site_id)
+      await giveTurns(tx, { id: project_id, cap: config.build.perProject }, new Date(), run.deploy_id)
       return true
     })
     relay.wake()
     return kept
+  }
+
+  /** The deploy gives its permit back until the next try. */
+  async function fetchLater(run: DeployRunInput, { project_id }: GitFetch, error: string, retry_after_ms: number) {
+    const now = new Date()
+    const waits = await db.transaction().execute(async (tx) => {
+      await lockProject(tx, project_id)
+      if (!(await waitForRepository(tx, run, new Date(now.getTime() + retry_after_ms)))) return false
+      await giveTurns(tx, { id: project_id, cap: config.build.perProject }, now)
+      return true
+    })
+    relay.wake()
+    return waits ? ({ outcome: 'away', error, retry_after_ms } as const) : undefined
   }
 
   async function fetched({ deploy_id }: DeployRunInput, git: GitSource, facts: string): Promise<FetchResult | undefined> {
@@ -117,11 +139,11 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
   }
 
   return {
-    fetchRepository: (run) =>
+    fetchRepository: (input) =>
       beating(async (signal) => {
         const { attempt } = activityInfo()
         try {
-          return await fetchOnce(run, attempt, signal)
+          return await fetchOnce(input, attempt, signal)
         } catch (error) {
           if (signal.aborted || isDatabaseAway(error) || attempt < maxFaults) throw error
           throw ApplicationFailure.create({ message: (error as Error).message, nonRetryable: true })

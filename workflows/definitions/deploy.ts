@@ -8,6 +8,7 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setHandler,
+  sleep,
   workflowInfo,
 } from '@temporalio/workflow'
 import { counted } from '../../core/amounts.ts'
@@ -25,6 +26,7 @@ import {
   type DeployRunInput,
   type DeployTask,
   type FetchActivities,
+  type FetchResult,
   type FinishedBuild,
   queues,
   type RetentionActivities,
@@ -41,7 +43,7 @@ const step = (summary: string) =>
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '20s' },
   })
 const { claimDeploy } = step('take the deploy, if no other run owns it')
-const { takeTurn } = step('ask for a turn: one build of a site at a time, a few of a project')
+const { takeTurn } = step('ask for a permit: one build of a site at a time, a few of a project')
 const { markBuilding } = step('queued → building: a runner has begun')
 const { finishBuild } = step('building → ready or failed, within the storage quota')
 const { failBuild } = step('→ failed: the repository or the platform is at fault, or the operator cancelled it')
@@ -59,7 +61,7 @@ const { fetchRepository } = proxyActivities<FetchActivities>({
   taskQueue: queues.fetch,
   startToCloseTimeout: '3m',
   heartbeatTimeout: '10s',
-  // the activity itself counts its tries: a server that is away ends the deploy, a database that is away does not
+  // for faults of the platform: a server that is away is a result
   retry: { initialInterval: '4s', maximumInterval: '1m' },
 })
 
@@ -119,10 +121,10 @@ async function build(
 ): Promise<FinishedBuild | undefined> {
   let result: BuildResult
   try {
-    if (!(await waitForTurn(run, story))) return undefined
     const source = task.kind === 'build' ? task : await fetchSource(run, work, story)
     if (!source) return undefined
     if ('error' in source) return await fail(run, { error: source.error, by: 'source' })
+    if (!(await waitForPermit(run, story))) return undefined
     result = await buildOnRunner(run, work, source.input, story)
   } catch (error) {
     return await fail(run, { error: platformFault(error), by: 'platform' })
@@ -136,25 +138,38 @@ async function fail(run: DeployRunInput, failure: BuildFailure): Promise<Finishe
   return { status: 'failed', error: failure.error }
 }
 
-/** What to build, or why the repository cannot be fetched. */
+/** What to build, or why the repository cannot be fetched. While it is away the deploy keeps no permit from others. */
 async function fetchSource(run: DeployRunInput, work: ClaimedWork, story: Story) {
-  story.goesOn(`fetches the repository since ${timeNow()}; up to five tries, then the build`)
-  const summary = `fetch the repository of ${work.site_name}, deploy ${work.seq}`
-  const result = await fetchRepository.executeWithOptions({ summary }, [run])
-  if (result?.outcome !== 'fetched') return result
+  const options = {
+    summary: `fetch the repository of ${work.site_name}, deploy ${work.seq}`,
+    priority: { fairnessKey: work.project_id },
+  }
+  for (let tries = 1; ; tries++) {
+    if (!(await waitForPermit(run, story))) return undefined
+    story.goesOn(`fetches the repository since ${timeNow()}, try ${tries} of up to five; then the build`)
+    const result = await fetchRepository.executeWithOptions(options, [{ ...run, tries }])
+    if (result?.outcome === 'fetched') return tellFetched(result, story)
+    if (result?.outcome !== 'away') return result
+    const { summary } = tellError(result.error)
+    story.goesOn(`${summary}; at ${timeNow()} it waits ${result.retry_after_ms / 1000} s for try ${tries + 1}`)
+    await sleep(result.retry_after_ms, { summary: `try ${tries + 1} to fetch the repository` })
+  }
+}
+
+function tellFetched(result: Extract<FetchResult, { outcome: 'fetched' }>, story: Story) {
   const { commit, message, author, ref } = result.git
   const words = [inlineCode(`${ref}@${commit.slice(0, 7)}`), inlineCode(message), 'by', inlineCode(author)]
   story.did(`✅ fetched ${words.filter((word) => word !== '').join(' ')} (${result.facts})`)
   return result
 }
 
-/** PostgreSQL gives turns and has a signal sent with each; asking again now and then only mends what was lost. */
-async function waitForTurn(run: DeployRunInput, story: Story): Promise<boolean> {
+/** PostgreSQL gives permits and has a signal sent with each; asking again now and then only mends what was lost. */
+async function waitForPermit(run: DeployRunInput, story: Story): Promise<boolean> {
   let signalled = false
   const hear = () => {
     signalled = true
   }
-  setHandler(turnSignal, hear, { description: 'An earlier build has ended: ask for the turn again.' })
+  setHandler(turnSignal, hear, { description: 'An earlier build has ended: ask for the permit again.' })
   const since = timeNow()
   for (let pauseMs = firstTurnPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxTurnPauseMs)) {
     signalled = false
