@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** What projects claim of the names that all of them share, what counts as too often, and fetches that wait without a permit. */
+/** What projects claim of the names that all of them share, and what counts as too often. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   // the names that a project holds are counted whenever it takes one more
   await sql`create index subdomains_project on subdomains (project_id)`.execute(db)
@@ -40,7 +40,4 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`alter table mails alter column kind drop default, alter column about drop default`.execute(db)
   await sql`create index mails_about on mails (project_id, kind, about, id)`.execute(db)
   await sql`create index mails_created_at on mails (created_at)`.execute(db)
-
-  // of a git deploy whose repository was away: when it is fetched again; it has no permit until then
-  await sql`alter table deploys add column fetch_after timestamptz(3)`.execute(db)
 }
