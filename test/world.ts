@@ -26,7 +26,7 @@ import { type Db, openDatabase } from '../infra/db/database.ts'
 import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
-import { createLogger } from '../infra/log.ts'
+import { createLogger, type Logger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
@@ -105,6 +105,8 @@ export interface World extends AsyncDisposable {
   ended(deployId: string, key: string): Promise<any>
   /** Chain and key that a handshake for the host would get; undefined when it would fail. */
   certificateOf(host: string): Promise<string | undefined>
+  /** Another api as far as limits go: connections and memory of its own, the same database. Answers where it listens. */
+  openSecondApi(): Promise<string>
   /** Tells the api that it is about to stop. */
   drain(): void
   /** Moves the clock that the api and the activities see. */
@@ -115,6 +117,8 @@ export interface WorldOptions {
   /** Settings besides those of a test. */
   readonly env?: Readonly<Record<string, string>>
   readonly plans?: Plans
+  /** Where the whole stack writes its log; by default nowhere, or as TEST_LOG_LEVEL says. */
+  readonly log?: Logger
   /** False: deploys stay queued. */
   readonly worker?: boolean
   /** False: no repository is fetched. */
@@ -156,7 +160,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     ...options.env,
   })
   const config = options.plans ? { ...loaded, plans: options.plans } : loaded
-  const log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
+  const log = options.log ?? createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const { db } = stack.use(openDatabase(database.url))
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
@@ -197,33 +201,36 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     certificatesPort = edge.certificatesPort ?? 0
   }
   const draining = new AbortController()
-  const app = createApp({
-    config,
-    db,
-    cas,
-    buildLogs,
-    logFollowers: createLogFollowers({ db, buildLogs, log }),
-    previewTokens,
-    keyring,
-    siteChecks: createSiteChecks(cas),
-    lookUpDomain,
-    draining: draining.signal,
-    log,
-    clock,
-    relay,
-    workflows,
-    turns: createTurns(maxWaitingDeployFiles),
-    spoolDir: join(dir, 'spool'),
-    operatorToken,
-  })
-  const http = createServer(app.callback())
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
-  stack.defer(() => {
-    draining.abort()
-    http.closeAllConnections()
-    http.close()
-  })
-  const base = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+  const openApi = async (resources: AsyncDisposableStack, db: Db): Promise<string> => {
+    const app = createApp({
+      config,
+      db,
+      cas,
+      buildLogs,
+      logFollowers: createLogFollowers({ db, buildLogs, log }),
+      previewTokens,
+      keyring,
+      siteChecks: createSiteChecks(cas),
+      lookUpDomain,
+      draining: draining.signal,
+      log,
+      clock,
+      relay,
+      workflows,
+      turns: createTurns(maxWaitingDeployFiles),
+      spoolDir: join(dir, 'spool'),
+      operatorToken,
+    })
+    const http = createServer(app.callback())
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+    resources.defer(() => {
+      draining.abort()
+      http.closeAllConnections()
+      http.close()
+    })
+    return `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+  }
+  const base = await openApi(stack, db)
 
   async function call(endpoint: string, { key, json, bytes, type, headers }: CallOptions = {}): Promise<Answer> {
     const [method = '', path = ''] = endpoint.split(' ')
@@ -307,6 +314,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       const response = await fetch(`http://127.0.0.1:${certificatesPort}${certificate}?server_name=${host}`)
       return response.status === 200 ? await response.text() : undefined
     },
+    openSecondApi: () => openApi(owned, owned.use(openDatabase(database.url)).db),
     drain: () => draining.abort(),
     advance(ms) {
       shiftMs += ms
