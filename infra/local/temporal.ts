@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { execa } from 'execa'
 import { lastLines, type OnSpawn, startChild } from './child.ts'
 import { freePort } from './ports.ts'
@@ -51,6 +53,8 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
           'matching.enableFairness=true',
           'matching.numTaskqueueReadPartitions=1',
           'matching.numTaskqueueWritePartitions=1',
+          // over HTTP a page in a browser of this machine could start and terminate workflows: the server has no check of origins
+          `frontend.httpAllowedHosts=${JSON.stringify([httpHost])}`,
         ],
       }),
     ],
@@ -62,13 +66,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     stopTimeoutMs: 5000,
   })
   try {
-    const namespace = `http://127.0.0.1:${httpPort}/api/v1/namespaces/default`
-    const answers = () =>
-      fetch(namespace).then(
-        (response) => response.ok,
-        () => false,
-      )
-    await waitUntil('the Temporal server', answers, { timeoutMs: 30_000, ended: child.exited })
+    await waitUntil('the Temporal server', () => hasNamespace(httpPort), { timeoutMs: 30_000, ended: child.exited })
   } catch (error) {
     await child[Symbol.asyncDispose]()
     throw new Error(`${(error as Error).message}\n${await lastLines(logFile)}`, { cause: error })
@@ -79,6 +77,20 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     ...child,
     address,
     ...(uiPort === undefined ? {} : { uiUrl: `http://localhost:${uiPort}` }),
+  }
+}
+
+/** The only Host that the HTTP port answers. No browser sends it, as no name below .invalid resolves (RFC 6761). */
+const httpHost = 'plinth.invalid'
+
+async function hasNamespace(port: number): Promise<boolean> {
+  const outgoing = request({ port, host: '127.0.0.1', path: '/api/v1/namespaces/default', headers: { host: httpHost } }).end()
+  try {
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    response.resume()
+    return response.statusCode === 200
+  } catch {
+    return false
   }
 }
 
