@@ -20,7 +20,7 @@ export interface OpenedServer extends AsyncDisposable {
   readonly port: number | undefined
 }
 
-const drainMs = 10_000
+const drainMs = 8000
 /**
  * How long kept connections may bring one more request after the server was asked to close. A proxy may have written into a connection that
  * looks idle here; closing it at once would fail that request, and a proxy does not repeat one that may change something.
@@ -29,7 +29,7 @@ const lastRequestMs = 500
 
 /**
  * Serves HTTP until disposed; then it takes no new connections, answers one more request on each that is there, lets running responses
- * end for up to ten seconds, and closes.
+ * end for up to eight seconds, and closes.
  * A unix socket can be reached by this user only; one that a killed process left is replaced.
  * @throws when another process serves the socket
  */
@@ -46,6 +46,12 @@ export async function openServer(listener: RequestListener, listen: Listen, limi
   )
   if (limits.stalledMs !== undefined) server.timeout = limits.stalledMs
   server.on('clientError', refuse)
+  // without a listener Node closes the connection, which a proxy in front reports as our failure
+  server.on('connect', (_request, socket: Socket) => {
+    // Node has taken its own listeners and time limits off
+    socket.on('error', () => socket.destroy()).setTimeout(5000, () => socket.destroy())
+    answerAndClose(socket, '405 Method Not Allowed', 'this server opens no tunnels', 'allow: GET, HEAD')
+  })
   // a connection without a first request does not count as idle
   const unused = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
@@ -53,9 +59,10 @@ export async function openServer(listener: RequestListener, listen: Listen, limi
     socket.once('close', () => unused.delete(socket))
   })
   let isClosing = false
-  server.prependListener('request', ({ socket }, response) => {
+  server.prependListener('request', ({ socket, headers }, response) => {
     unused.delete(socket)
-    if (isClosing) response.setHeader('connection', 'close')
+    // an upgrade is answered as if it were none; on its connection Node's parser would leave the next bad request without an answer for 10 s
+    if (isClosing || headers.upgrade !== undefined) response.setHeader('connection', 'close')
   })
   await listenOn(server, listen)
 
@@ -112,7 +119,16 @@ const refusals: Readonly<Record<string, string>> = {
 function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy()
   const status = refusals[error.code ?? ''] ?? '400 Bad Request'
-  const body = JSON.stringify({ message: `this is not a request that can be read: ${status.slice(4).toLowerCase()}` })
-  const headers = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nconnection: close`
-  socket.end(`HTTP/1.1 ${status}\r\n${headers}\r\n\r\n${body}`)
+  answerAndClose(socket, status, `this is not a request that can be read: ${status.slice(4).toLowerCase()}`)
+}
+
+function answerAndClose(socket: Duplex, status: string, message: string, ...more: string[]): void {
+  const body = JSON.stringify({ message })
+  const headers = [
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${body.length}`,
+    'connection: close',
+    ...more,
+  ]
+  socket.end(`HTTP/1.1 ${status}\r\n${headers.join('\r\n')}\r\n\r\n${body}`)
 }

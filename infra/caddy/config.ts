@@ -55,7 +55,7 @@ export function caddyConfig(config: Config): CaddyConfig {
       http: {
         http_port: http.port,
         https_port: http.httpsPort,
-        grace_period: '10s',
+        grace_period: '4s',
         servers: {
           http: {
             ...server,
@@ -125,11 +125,22 @@ const apiHosts = ({ urls }: Config) => [
 const withBrackets = (address: string) => (address.includes(':') && !address.startsWith('[') ? `[${address}]` : address)
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
+/** Those that the processes behind Caddy have answers for. Node's parser closes the connection for tunnels and for names that it does not know. */
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+const unknownMethod = {
+  handler: 'static_response',
+  status_code: 501,
+  headers: { 'Content-Type': ['application/json'], 'Cache-Control': ['no-store'] },
+  body: JSON.stringify({ message: `this method is not known here; use one of ${methods.join(', ')}` }),
+}
+
 /** Who answers, in this order: the edge the challenges of every host, the api by host, the api below /__svc/ on every host, the edge. */
 function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
   const edge = proxyTo(config.sockets.edge)
   return [
+    { match: [{ not: [{ method: methods }] }], handle: [unknownMethod], terminal: true },
     { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
     { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },

@@ -33,7 +33,8 @@ export async function startCaddy(
     signal,
     onSpawn,
     stopSignal: 'SIGTERM',
-    stopTimeoutMs: 15_000,
+    // longer than its grace period
+    stopTimeoutMs: 6000,
   })
   try {
     await waitUntil('Caddy', () => isCaddyUp(caddyAdmin), { timeoutMs: 20_000, ended: child.exited })

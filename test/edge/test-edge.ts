@@ -14,7 +14,7 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
 import type { Route } from '../../infra/db/routes.ts'
-import { openServer } from '../../infra/listen.ts'
+import { type Listen, openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
 
@@ -77,12 +77,14 @@ export async function sendRaw(port: number, bytes: string): Promise<string> {
 
 export interface TestEdgeOptions {
   readonly limits?: ContentLimits
+  /** Any free port, when absent. */
+  readonly listen?: Listen
   /** Wraps the storage that the edge reads from. */
   readonly wrap?: (cas: Cas) => Cas
 }
 
 /** An edge with a storage in a temporary folder and routes made by hand. */
-export async function openTestEdge({ limits, wrap = (cas) => cas }: TestEdgeOptions = {}) {
+export async function openTestEdge({ limits, listen = { port: 0 }, wrap = (cas) => cas }: TestEdgeOptions = {}) {
   await using opened = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
   opened.defer(() => rm(dir, { recursive: true }))
@@ -91,7 +93,7 @@ export async function openTestEdge({ limits, wrap = (cas) => cas }: TestEdgeOpti
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
   const server = opened.use(
-    await openServer(createHandler({ platformDomain, baseUrl, previewUrl, routes, content, log }), { port: 0 }, edgeLimits),
+    await openServer(createHandler({ platformDomain, baseUrl, previewUrl, routes, content, log }), listen, edgeLimits),
   )
   const port = server.port ?? 0
   const stack = opened.move()
