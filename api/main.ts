@@ -23,7 +23,7 @@ const uploadTimeoutMs = 600_000
 /** Callers rather get a 503 than wait for a server that is stuck. */
 const queryTimeoutMs = 4000
 
-await runMain(async () => {
+await runMain('api', async () => {
   const config = loadConfig()
   const log = createLogger('api', config.logLevel)
   const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')

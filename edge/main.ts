@@ -6,7 +6,7 @@ import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { openEdge } from './edge.ts'
 
-await runMain(async () => {
+await runMain('edge', async () => {
   const config = loadConfig()
   const log = createLogger('edge', config.logLevel)
   const edge = await openEdge({

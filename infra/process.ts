@@ -1,10 +1,13 @@
 import { ConfigError } from './config.ts'
+import { startWatchdog, type WatchdogLimits } from './watchdog.ts'
 
 /**
- * Runs a process until SIGTERM or SIGINT. `open` starts everything and returns what has to be closed; closing drains.
- * A wrong setting is printed as one line, anything else with its stack; both exit with 1.
+ * Runs a process, `name` in its log, until SIGTERM or SIGINT. `open` starts everything and returns what has to be closed; closing drains.
+ * A wrong setting is printed as one line, anything else with its stack; both exit with 1. When the event loop stands still the process is
+ * ended by SIGKILL.
  */
-export async function runMain(open: () => Promise<AsyncDisposable>): Promise<void> {
+export async function runMain(name: string, open: () => Promise<AsyncDisposable>, limits?: WatchdogLimits): Promise<void> {
+  startWatchdog(name, limits)
   const stop = Promise.withResolvers<void>()
   process.once('SIGTERM', () => stop.resolve())
   process.once('SIGINT', () => stop.resolve())

@@ -13,7 +13,7 @@ import { startBuildWorker } from './worker.ts'
 /** A build longer than this is cancelled at a stop, and repeated by the next runner. */
 const shutdownGraceMs = 5000
 
-await runMain(async () => {
+await runMain('runner', async () => {
   const config = loadConfig()
   const log = createLogger('runner', config.logLevel)
   const temporal = { address: required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS'), namespace: config.temporal.namespace }

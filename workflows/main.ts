@@ -21,7 +21,7 @@ import { startReconciler } from './reconciler.ts'
 import { startSchedules } from './schedules.ts'
 import { bundleWorkflows, startControlWorker, startFetchWorker } from './worker.ts'
 
-await runMain(async () => {
+await runMain('worker', async () => {
   const config = loadConfig()
   const log = createLogger('worker', config.logLevel)
   const temporal = { address: required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS'), namespace: config.temporal.namespace }

@@ -63,7 +63,8 @@ export function startControlWorker(
     },
     // a killed worker costs this long, not the default 10 s
     stickyQueueScheduleToStartTimeout: '2s',
-    shutdownGraceTime: '20s',
+    // the launcher kills after 10 s
+    shutdownGraceTime: '7s',
   } as const
   stack.use(startWorker(temporal, options, deps.log))
   return stack

@@ -42,8 +42,8 @@ export async function startMainProcess(
     onSpawn,
     channel: true,
     stopSignal: 'SIGTERM',
-    // longer than the processes give their own work to end
-    stopTimeoutMs: 30_000,
+    // longer than the processes give their own work to end, which is 8 s
+    stopTimeoutMs: 10_000,
   })
   try {
     await waitUntil(`the ${role}`, child.isReady, { timeoutMs: 60_000, ended: child.exited })

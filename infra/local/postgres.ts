@@ -65,7 +65,8 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
     user,
     // a fast shutdown: sessions are ended, everything is written
     stopSignal: 'SIGINT',
-    stopTimeoutMs: 20_000,
+    // a server that is killed recovers at its next start
+    stopTimeoutMs: 8000,
   })
   try {
     // the eighth line of the pid file is the state; no session is needed to learn it

@@ -48,6 +48,7 @@ export async function supervise(name: string, start: Start, options: SupervisorO
 
   async function keep(): Promise<void> {
     let crashes = 0
+    let restarts = 0
     while (!stopped.aborted) {
       const startedAt = performance.now()
       const how = current ? await current.exited : undefined
@@ -55,8 +56,12 @@ export async function supervise(name: string, start: Start, options: SupervisorO
       if (performance.now() - startedAt > steadyAfterMs) crashes = 0
       const pauseMs = pausesMs[Math.min(crashes, pausesMs.length - 1)] as number
       crashes += 1
-      if (how !== undefined)
-        report(`${name} ended (${how}); starting it again in ${pauseMs / 1000} s. Its log: ${options.logDir}/${name}.log`)
+      if (how !== undefined) {
+        restarts += 1
+        report(
+          `${name} ended (${how}); starting it again in ${pauseMs / 1000} s (restart ${restarts}). Its log: ${options.logDir}/${name}.log`,
+        )
+      }
       await delay(pauseMs, undefined, { signal: stopped }).catch(() => undefined)
       if (stopped.aborted) return
       try {

@@ -4,11 +4,14 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
 import { freePort } from '../../infra/local/ports.ts'
 import { processIdentity } from '../../infra/local/process-identity.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+
+// several starts of everything, on a machine that may have other work
+vi.setConfig({ testTimeout: 240_000 })
 
 const main = join(import.meta.dirname, '../../infra/local/main.ts')
 const roles = ['api', 'worker', 'runner', 'edge', 'caddy', 'temporal', 'postgres']
@@ -137,10 +140,11 @@ test('a start is alone on its data directory, starts crashed processes again, an
   expect((await Promise.all(before.map(runs))).every(Boolean)).toBe(true)
   first.process.kill('SIGKILL')
   await first.exited
+  const noneRuns = async () => !(await Promise.all(before.map(runs))).some(Boolean)
+  await waitUntil('the end of what the launcher had started', noneRuns, { timeoutMs: 50_000 })
 
   const third = launch()
   const output = await ready(third)
-  expect((await Promise.all(before.map(runs))).some(Boolean)).toBe(false)
   // the same key: the database of the first start is there
   expect(/^Demo key (.*)$/m.exec(output)?.[1]).toBe(/^Demo key (.*)$/m.exec(first.output())?.[1])
 
@@ -149,4 +153,17 @@ test('a start is alone on its data directory, starts crashed processes again, an
   expect(await third.exited).toBe(0)
   expect((await Promise.all(after.map(runs))).some(Boolean)).toBe(false)
   await expect(stat(loadConfig(settings).sockets.dir)).rejects.toThrow(/ENOENT/)
+})
+
+test('a stop ends a process that hangs, within twenty seconds', async () => {
+  const launcher = launch()
+  await ready(launcher)
+  const all = await Promise.all(roles.map(recordOf))
+  // stands for whatever keeps it from answering SIGTERM
+  process.kill(all[0]?.pid as number, 'SIGSTOP')
+  const startedAt = performance.now()
+  launcher.process.kill('SIGTERM')
+  expect(await launcher.exited).toBe(0)
+  expect(performance.now() - startedAt).toBeLessThan(20_000)
+  expect((await Promise.all(all.map(runs))).some(Boolean)).toBe(false)
 })

@@ -1,0 +1,82 @@
+import { readFileSync, writeSync } from 'node:fs'
+import { Session } from 'node:inspector'
+import { setTimeout as pause } from 'node:timers/promises'
+import { workerData } from 'node:worker_threads'
+import type { Watched } from './watchdog.ts'
+
+// The thread that watches the event loop of its process: see watchdog.ts.
+
+const { process: name, beats, launcher, standstillMs, orphanMs } = workerData as Watched
+
+const lookMs = 500
+const clockTickMs = 10
+const shownFrames = 12
+
+let seenBeats = -1
+let cpuAtBeat = 0
+let orphanedMs = 0
+
+setInterval(look, lookMs)
+
+function look(): void {
+  const cpu = mainThreadCpuMs()
+  const beat = Atomics.load(beats, 0)
+  if (beat !== seenBeats) {
+    seenBeats = beat
+    cpuAtBeat = cpu
+  }
+  // counted in looks: while the process is stopped or the machine asleep there are none
+  if (launcher !== undefined && process.ppid !== launcher) orphanedMs += lookMs
+  const stillMs = cpu - cpuAtBeat
+  if (stillMs >= standstillMs) void end('the event loop stood still; the process was ended', { still_ms: Math.round(stillMs) })
+  else if (orphanedMs >= orphanMs) void end('the launcher has gone and the process did not end; it was ended', {})
+}
+
+/** Of all threads where the system does not tell them apart. */
+function mainThreadCpuMs(): number {
+  try {
+    // the name in brackets may hold anything; utime and stime are the 12th and 13th field behind it
+    const status = readFileSync(`/proc/self/task/${process.pid}/stat`, 'utf8')
+    const [user, system] = status
+      .slice(status.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 13)
+      .map(Number)
+    return ((user ?? 0) + (system ?? 0)) * clockTickMs
+  } catch {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1000
+  }
+}
+
+async function end(msg: string, facts: Readonly<Record<string, unknown>>): Promise<void> {
+  try {
+    const stack = await Promise.race([mainThreadStack(), pause(1000, [])])
+    const line = { level: 60, time: new Date().toISOString(), process: name, ...facts, stack, msg }
+    writeSync(1, `${JSON.stringify(line)}\n`)
+  } finally {
+    process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+/** Where the main thread is, as `function file:line`; it stays stopped there. */
+function mainThreadStack(): Promise<string[]> {
+  const { promise, resolve } = Promise.withResolvers<string[]>()
+  const session = new Session()
+  const urls = new Map<string, string>()
+  session.connectToMainThread()
+  session.on('Debugger.scriptParsed', ({ params }) => urls.set(params.scriptId, params.url))
+  session.on('Debugger.paused', ({ params }) =>
+    resolve(
+      params.callFrames
+        .slice(0, shownFrames)
+        .map(
+          ({ functionName, location }) =>
+            `${functionName || '(anonymous)'} ${urls.get(location.scriptId)}:${location.lineNumber + 1}`,
+        ),
+    ),
+  )
+  session.post('Debugger.enable')
+  session.post('Debugger.pause')
+  return promise
+}
