@@ -1,16 +1,14 @@
 import type { Recommendation } from '../core/checks/recommendation.ts'
-import { conflict, unavailable } from '../core/errors.ts'
+import { conflict } from '../core/errors.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
-import { findMissing } from '../infra/cas/missing.ts'
 import { addBlobsOfDeploy, type Blob, bytesOf, newBlobs } from '../infra/db/blobs.ts'
 import type { Tx } from '../infra/db/database.ts'
 import { type DeployRow, insertDeploy, type NewDeploy } from '../infra/db/deploys.ts'
-import { lockProject } from '../infra/db/projects.ts'
-import { holdSweeper } from '../infra/db/sweep.ts'
 import { insertWorkflowStart } from '../infra/db/workflow-starts.ts'
 import { deployStart } from '../workflows/contract.ts'
 import type { Deps } from './context.ts'
 import { checkDeployGates } from './gates.ts'
+import type { PendingUpload } from './pending-upload.ts'
 import { missingBlobs, unknownBlob } from './store-files.ts'
 
 type Request = Pick<NewDeploy, 'source_kind' | 'activate'>
@@ -24,23 +22,25 @@ export interface StoredFiles extends Request {
   readonly advice?: () => readonly Recommendation[] | undefined
 }
 
-/** A deploy whose bytes are stored: an archive to build, or a manifest of stored files. */
+/** A deploy whose bytes are in its upload, or stored: an archive to build, or a manifest of stored files. */
 export type StoredDeploy = StoredFiles | (Request & { readonly source: NonNullable<NewDeploy['source']> })
 
 export const inTrash = () => conflict('the site is in the trash; restore it first')
 
 /**
- * Accepts a deploy: gates, the row and the start of its workflow in one transaction. What it returns is durable.
+ * Accepts a deploy: gates, the row, the start of its workflow and the places of its objects in one transaction. What it returns is durable.
  * @throws AppError as the gates say; `conflict` when the site is in the trash; `invalid` for a reference to a blob that is not the project's
  */
-export async function acceptDeploy(ctx: Deps, site: DeployedSite, deploy: StoredDeploy): Promise<DeployRow> {
-  const accepted = await ctx.db.transaction().execute(async (tx) => {
-    const project = await lockProject(tx, site.project_id)
-    await holdSweeper(tx)
+export async function acceptDeploy(
+  ctx: Deps,
+  site: DeployedSite,
+  deploy: StoredDeploy,
+  upload: PendingUpload,
+): Promise<DeployRow> {
+  const accepted = await upload.accept(async (tx, project) => {
     const added = 'files' in deploy ? await newBlobs(tx, project.id, deploy.files) : [deploy.source]
     if ('files' in deploy) requireReferences(deploy, added)
-    await checkDeployGates(tx, ctx, project, { addedBytes: bytesOf(added), activate: deploy.activate })
-    await requireObjects(ctx, deploy, added)
+    await checkDeployGates(tx, ctx, project, { addedBytes: bytesOf(added), activate: deploy.activate, upload: upload.id })
     const { source_kind, activate } = deploy
     const content = 'files' in deploy ? { copy: deploy.copy, recommendations: deploy.advice?.() } : { source: deploy.source }
     const row = await beginDeploy(tx, site, { source_kind, activate, ...content }, ctx.clock())
@@ -85,11 +85,4 @@ function requireReferences({ source_kind, references }: StoredFiles, added: read
   const [first] = missing
   if (!first) return
   throw source_kind === 'manifest' ? missingBlobs(missing.map((file) => file.sha256)) : unknownBlob(first)
-}
-
-/** What was stored for the deploy is safe from the sweeper for a day; a request that took longer has to begin anew. */
-async function requireObjects({ cas }: Deps, deploy: StoredDeploy, added: readonly Blob[]): Promise<void> {
-  const hashes = added.map((blob) => blob.sha256)
-  if ('copy' in deploy) hashes.push(deploy.copy.manifest_sha256)
-  if ((await findMissing(cas, hashes)).length > 0) throw unavailable('parts of the upload were removed meanwhile; send it again')
 }

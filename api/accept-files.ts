@@ -6,6 +6,7 @@ import type { SiteRow } from '../infra/db/sites.ts'
 import type { CheckResult } from '../infra/site-checks/find-recommendations.ts'
 import { acceptDeploy, type StoredFiles } from './accept-deploy.ts'
 import type { Context } from './context.ts'
+import type { PendingUpload } from './pending-upload.ts'
 import { type Deploy, deployView } from './resources/deploy.ts'
 
 /** How long a response waits for advice; the workflow of the deploy looks through what is left. */
@@ -18,21 +19,26 @@ type FileSet = Pick<StoredFiles, 'source_kind' | 'activate' | 'files' | 'referen
  * answer says what was found.
  * @throws AppError as {@link acceptDeploy} does, never because of what the files contain
  */
-export async function acceptFiles(ctx: Context, site: SiteRow, set: FileSet): Promise<z.input<typeof Deploy>> {
+export async function acceptFiles(
+  ctx: Context,
+  site: SiteRow,
+  set: FileSet,
+  upload: PendingUpload,
+): Promise<z.input<typeof Deploy>> {
   const { skipped_paths, ...request } = set
-  const manifest_sha256 = await storeManifest(ctx.cas, set.files)
+  const manifest_sha256 = await storeManifest(upload.objects, set.files)
   const total_bytes = set.files.reduce((sum, file) => sum + file.size, 0)
   const deploy = { ...request, copy: { manifest_sha256, file_count: set.files.length, total_bytes, skipped_paths } }
-  if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy))
+  if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy, upload))
   const refusal = new AbortController()
   let result: CheckResult | undefined
-  const looking = lookThrough(ctx, deploy.files, refusal.signal).then((ended) => {
+  const looking = lookThrough(ctx, deploy.files, upload, refusal.signal).then((ended) => {
     result = ended
     return ended
   })
   try {
     const advice = () => (result?.complete ? result.recommendations : undefined)
-    const row = await acceptDeploy(ctx, site, { ...deploy, advice })
+    const row = await acceptDeploy(ctx, site, { ...deploy, advice }, upload)
     const { recommendations, complete } = await looking
     if (complete && row.recommendations === null) await keep(ctx, row, recommendations)
     return { ...(await deployView(ctx, { ...row, recommendations: null })), recommendations }
@@ -42,11 +48,17 @@ export async function acceptFiles(ctx: Context, site: SiteRow, set: FileSet): Pr
   }
 }
 
-async function lookThrough(ctx: Context, files: readonly ManifestEntry[], signal: AbortSignal): Promise<CheckResult> {
+async function lookThrough(
+  ctx: Context,
+  files: readonly ManifestEntry[],
+  { objects }: PendingUpload,
+  signal: AbortSignal,
+): Promise<CheckResult> {
   try {
-    return await ctx.siteChecks.findRecommendations(files, { budgetMs, signal })
+    return await ctx.siteChecks.findRecommendations(files, { budgetMs, signal, objects })
   } catch (error) {
-    ctx.log.error({ err: error }, 'site checks failed')
+    // the files of a refused deploy are gone
+    if (!signal.aborted) ctx.log.error({ err: error }, 'site checks failed')
     return { recommendations: [], complete: false }
   }
 }

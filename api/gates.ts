@@ -27,6 +27,8 @@ export interface DeployFacts {
   /** Bytes that the deploy adds to the project's storage, as far as known. */
   readonly addedBytes: number
   readonly activate: boolean
+  /** What brings the bytes: uploads that began later do not count. */
+  readonly upload?: string
 }
 
 /**
@@ -36,7 +38,7 @@ export interface DeployFacts {
 export async function checkDeployGates(db: Db, ctx: Gatekeeper, project: GatedProject, facts: DeployFacts): Promise<void> {
   const quota = ctx.config.plans[project.plan]
   const now = ctx.clock()
-  await checkStorage(db, ctx, project, facts.addedBytes)
+  await checkStorage(db, ctx, project, facts)
   if (quota.deploys_per_hour !== null) {
     const { count, oldest } = await countDeploysSince(db, project.id, new Date(now.getTime() - hourMs))
     if (count >= quota.deploys_per_hour) {
@@ -68,10 +70,10 @@ export async function checkStorage(
   db: Db,
   ctx: Gatekeeper,
   project: Pick<GatedProject, 'id' | 'plan'>,
-  addedBytes: number,
+  { addedBytes, upload }: Pick<DeployFacts, 'addedBytes' | 'upload'>,
 ): Promise<void> {
   const quota = ctx.config.plans[project.plan].storage_bytes
-  if (quota === null || (await storageBytes(db, project.id)) + addedBytes <= quota) return
+  if (quota === null || (await storageBytes(db, project.id, upload)) + addedBytes <= quota) return
   throw conflict(overStorageQuota(project.plan, quota))
 }
 

@@ -2,17 +2,17 @@ import { Readable } from 'node:stream'
 import { AppError, invalid } from '../core/errors.ts'
 import { maxArchiveBytes } from '../core/limits.ts'
 import { sniffArchive } from '../infra/archive/sniff.ts'
-import type { Cas, StoredObject } from '../infra/cas/cas.ts'
+import type { ObjectBatch, StoredObject } from '../infra/cas/cas.ts'
 
 const signatureBytes = 4
 
 /**
- * Streams an archive into the CAS. Only its emptiness, signature and size are judged here; the build opens it.
+ * Streams an archive into the batch. Only its emptiness, signature and size are judged here; the build opens it.
  * @throws AppError `invalid`
  */
-export async function storeArchive(cas: Cas, stream: Readable): Promise<StoredObject> {
+export async function storeArchive(objects: ObjectBatch, stream: Readable): Promise<StoredObject> {
   try {
-    return await cas.put(Readable.from(withSignature(stream), { objectMode: false }), { limitBytes: maxArchiveBytes })
+    return await objects.add(Readable.from(withSignature(stream), { objectMode: false }), { limitBytes: maxArchiveBytes })
   } catch (error) {
     if (error instanceof AppError && error.kind === 'too_large') {
       throw invalid('the archive is larger than 50 MB; leave out what the site does not need')

@@ -1,15 +1,13 @@
-import { createHash } from 'node:crypto'
-import { AppError, invalid, unavailable } from '../core/errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 import { maxBlobBytes } from '../core/limits.ts'
 import { sha256Pattern } from '../core/manifest.ts'
-import { otherBytes } from '../infra/cas/cas.ts'
-import { putUnnamedFile } from '../infra/cas/published-files.ts'
+import { compressText } from '../infra/cas/published-files.ts'
 import { findBlobSizes, renewStagedBlobs, stageBlob } from '../infra/db/blobs.ts'
 import { lockProject } from '../infra/db/projects.ts'
-import { holdSweeper } from '../infra/db/sweep.ts'
 import type { Context } from './context.ts'
 import { checkStorage } from './gates.ts'
 import type { Upload } from './operation.ts'
+import { beginUpload, chargedBytes, type PendingUpload } from './pending-upload.ts'
 
 const empty = () => invalid('the blob is empty; send 1 byte to 50 MB')
 const tooLarge = () => new AppError('too_large', 'the blob is larger than 50 MB; publish such a file in an archive')
@@ -23,24 +21,22 @@ export function requireHash(sha256: string): void {
  * Takes a blob for a later deploy of the caller's project; it is kept for a day. May be repeated.
  * @throws AppError `invalid` for other bytes than those of the hash or none, `too_large`, `conflict` when they do not fit the quota
  */
-export async function receiveBlob(ctx: Context, sha256: string, upload: Upload): Promise<{ size: number; existed: boolean }> {
+export async function receiveBlob(ctx: Context, sha256: string, sent: Upload): Promise<{ size: number; existed: boolean }> {
   const { project_id: id, plan } = ctx.caller
-  const announced = upload.expectedBytes
+  const announced = sent.expectedBytes
   if (announced === 0) throw empty()
   if (announced !== undefined && announced > maxBlobBytes) throw tooLarge()
   const known = (await findBlobSizes(ctx.db, id, [sha256])).has(sha256)
-  if (!known) await checkStorage(ctx.db, ctx, { id, plan }, announced ?? 0)
-  const size = known ? await verify(upload, sha256) : await store(ctx, upload, sha256)
+  const charged = chargedBytes(sent)
+  await using upload = await beginUpload(ctx, { project_id: id, bytes: charged })
+  // the charged bytes count already
+  if (!known) await checkStorage(ctx.db, ctx, { id, plan }, { addedBytes: (announced ?? 0) - charged, upload: upload.id })
+  const size = await store(upload, sent, sha256)
   if (size === 0) throw empty()
 
-  const existed = await ctx.db.transaction().execute(async (tx) => {
-    const project = await lockProject(tx, id)
-    await holdSweeper(tx)
+  const existed = await upload.accept(async (tx, project) => {
     const held = (await findBlobSizes(tx, id, [sha256])).has(sha256)
-    if (!held) {
-      await checkStorage(tx, ctx, project, size)
-      if (!(await ctx.cas.stat(sha256))) throw unavailable('the blob was removed meanwhile; send it again')
-    }
+    if (!held) await checkStorage(tx, ctx, project, { addedBytes: size, upload: upload.id })
     await stageBlob(tx, id, { sha256, size }, ctx.clock())
     return held
   })
@@ -48,26 +44,14 @@ export async function receiveBlob(ctx: Context, sha256: string, upload: Upload):
   return { size, existed }
 }
 
-async function store(ctx: Context, { stream }: Upload, sha256: string): Promise<number> {
+/** What the project has already is stored again all the same, which repairs an object that is damaged. */
+async function store(upload: PendingUpload, sent: Upload, sha256: string): Promise<number> {
   try {
-    return (await putUnnamedFile(ctx.cas, stream, { limitBytes: maxBlobBytes, sha256 })).size
+    const options = { ...compressText, limitBytes: maxBlobBytes, sha256 }
+    return (await upload.objects.add(upload.receive(sent), options)).size
   } catch (error) {
     throw error instanceof AppError && error.kind === 'too_large' ? tooLarge() : error
   }
-}
-
-/** As {@link store}, for bytes that the project has already. */
-async function verify({ stream }: Upload, sha256: string): Promise<number> {
-  const hash = createHash('sha256')
-  let size = 0
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > maxBlobBytes) throw tooLarge()
-    hash.update(chunk)
-  }
-  const actual = hash.digest('hex')
-  if (size > 0 && actual !== sha256) throw otherBytes(sha256, actual)
-  return size
 }
 
 /** Which of the hashes the caller's project has; those that are only staged are kept for another day. */

@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { AppError, invalid, unprocessable } from '../core/errors.ts'
 import { maxBlobBytes, maxManifestEntries } from '../core/limits.ts'
 import { judgePath, type ManifestEntry, sha256Pattern } from '../core/manifest.ts'
-import type { Cas } from '../infra/cas/cas.ts'
-import { putPublishedFile } from '../infra/cas/published-files.ts'
+import type { ObjectBatch, StoredObject } from '../infra/cas/cas.ts'
+import { inParallel } from '../infra/cas/files.ts'
+import { compressByPath } from '../infra/cas/published-files.ts'
 import type { LongText, LongTexts } from './long-texts.ts'
 
 /** One entry of a deploy-files request: text, base64, or a reference to a stored blob. */
@@ -131,26 +133,33 @@ function refuseFolderFiles(files: ReadonlyMap<string, unknown>): void {
 }
 
 /**
- * Stores what is not stored and returns the manifest's entries.
+ * What of the contents is known before they are stored, by hash: contents in memory, and references. Long texts are not read for it.
+ * @param sizes of the blobs that the project has
+ * @throws AppError `invalid` for a reference to a blob that is not the project's, or is too large
+ */
+export function knownBlobs(files: readonly FileSource[], sizes: ReadonlyMap<string, number>): StoredObject[] {
+  return files.flatMap((file) => {
+    if ('sha256' in file) return [{ sha256: file.sha256, size: referencedSize(file, sizes) }]
+    if ('open' in file) return []
+    return [{ sha256: createHash('sha256').update(file.bytes).digest('hex'), size: file.bytes.length }]
+  })
+}
+
+/**
+ * Adds the contents to the batch and returns the manifest's entries.
  * @param sizes of the blobs that the project has, by hash
  */
 export async function storeFiles(
-  cas: Cas,
+  objects: ObjectBatch,
   files: readonly FileSource[],
   sizes: ReadonlyMap<string, number>,
 ): Promise<ManifestEntry[]> {
   const entries: ManifestEntry[] = []
-  const queue = files.values()
-  const write = async () => {
-    for (const file of queue) {
-      if ('sha256' in file) entries.push({ path: file.path, sha256: file.sha256, size: referencedSize(file, sizes) })
-      else {
-        const bytes = 'open' in file ? file.open() : file.bytes
-        entries.push({ path: file.path, ...(await putPublishedFile(cas, file.path, bytes)) })
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: writers }, write))
+  await inParallel(writers, files, async (file) => {
+    const { path } = file
+    if ('sha256' in file) entries.push({ path, sha256: file.sha256, size: referencedSize(file, sizes) })
+    else entries.push({ path, ...(await objects.add('open' in file ? file.open() : file.bytes, compressByPath(path))) })
+  })
   return entries
 }
 

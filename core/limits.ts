@@ -11,6 +11,8 @@ export const maxJsonBodyBytes = 1 * MB
 export const maxHookBodyBytes = 5 * MB
 /** What no deploy contains is kept this long: longer than a build waits and an edge is behind. */
 export const sweepGraceMs = 24 * 3_600_000
+/** A request may take this long until it is accepted: longer than its body may take to arrive. Then what it has stored is removed. */
+export const uploadPeriodMs = 15 * 60_000
 /** The log of a build is kept this long. */
 export const buildLogPeriodMs = 90 * 24 * 3_600_000
 /** A preview link lives this long, and keeps the files of its deploy: after it was issued, or after the latest push to its branch. */

@@ -225,8 +225,10 @@ async function buildIn(
 
   async function succeed({ folder, noIndex }: Artifact): Promise<BuildResult> {
     onPhase('collect')
+    // what is refused or cancelled was never in the storage
+    await using objects = cas.batch()
     const files = await collectFiles(folder, {
-      cas,
+      objects,
       within: workspace.source,
       skipped,
       signal,
@@ -237,7 +239,9 @@ async function buildIn(
     })
     if (!files.some((file) => file.path === 'index.html')) throw new SourceFault(noIndex)
     onPhase('store')
-    const manifest_sha256 = await storeManifest(cas, files)
+    const manifest_sha256 = await storeManifest(objects, files)
+    signal.throwIfAborted()
+    await objects.publish()
     const total_bytes = files.reduce((sum, file) => sum + file.size, 0)
     const from = relative(workspace.source, folder)
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id, files: files.length, bytes: total_bytes }, 'build stored')

@@ -4,12 +4,13 @@ import { join, relative } from 'node:path'
 import { AppError } from '../core/errors.ts'
 import { judgePath, type ManifestEntry } from '../core/manifest.ts'
 import type { SkippedPaths } from '../infra/archive/skipped-paths.ts'
-import type { Cas } from '../infra/cas/cas.ts'
-import { putPublishedFile } from '../infra/cas/published-files.ts'
+import type { ObjectBatch } from '../infra/cas/cas.ts'
+import { compressByPath } from '../infra/cas/published-files.ts'
 import { sideBySide } from './side-by-side.ts'
 
 export interface CollectOptions {
-  readonly cas: Cas
+  /** Gets the files. */
+  readonly objects: ObjectBatch
   /** The folder, made by the runner, that `root` has to lie in without passing a link. */
   readonly within: string
   readonly maxFiles: number
@@ -40,13 +41,13 @@ export async function isRealFolder(root: string, path: string): Promise<boolean>
 }
 
 /**
- * Stores the regular files below `root` and returns them sorted. The tree is hostile: every folder and file is opened
+ * Adds the regular files below `root` to the batch and returns them sorted. The tree is hostile: every folder and file is opened
  * through its parent's descriptor without following links, and a file with a second name is not taken, as it may be the
  * other side of a link to somewhere else.
  * @throws AppError `conflict` for too many files, bytes or bytes of paths, and for a `root` that is a link or lies behind one
  */
 export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
-  const { cas, skipped, signal } = options
+  const { objects, skipped, signal } = options
   const files = new Map<string, ManifestEntry>()
   const taken = new Set<string>()
   const stores = sideBySide(storesAtOnce)
@@ -110,10 +111,9 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
     await using opened = file
     bytes += size
     if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
-    const stored = await putPublishedFile(
-      cas,
-      path,
+    const stored = await objects.add(
       (await readSmall(file, size)) ?? opened.createReadStream({ autoClose: false, start: 0 }),
+      compressByPath(path),
     )
     files.set(path, { path, ...stored })
   }

@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises'
+import { removeAbandonedUploads } from '../infra/artifacts/sweep.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
@@ -57,7 +58,10 @@ await runMain('worker', async () => {
   const intervalMs = 30_000
   const { retryPauseMs } = config.acme
   const pauses = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, retryPauseMs }
-  const beginDue = (now: Date) => startDueOrders(deps, now)
+  const beginDue = async (now: Date) => {
+    await startDueOrders(deps, now)
+    await removeAbandonedUploads(deps, now)
+  }
   stack.use(startReconciler(db, client, log, { ...pauses, buildsPerProject, beginDue }))
   stack.use(startSchedules(temporal, log))
   return stack.move()

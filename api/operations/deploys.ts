@@ -5,7 +5,7 @@ import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries } from '..
 import { sha256Pattern } from '../../core/manifest.ts'
 import { purgeDeploy } from '../../infra/artifacts/purge.ts'
 import { applyRetention } from '../../infra/artifacts/retention.ts'
-import { findBlobSizes } from '../../infra/db/blobs.ts'
+import { bytesOf, findBlobSizes, newBlobs } from '../../infra/db/blobs.ts'
 import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy } from '../../infra/db/deploys.ts'
 import { queueReports } from '../../workflows/reports.ts'
 import { acceptDeploy, inTrash } from '../accept-deploy.ts'
@@ -13,11 +13,12 @@ import { acceptFiles } from '../accept-files.ts'
 import type { Context } from '../context.ts'
 import { checkDeployGates } from '../gates.ts'
 import { operation } from '../operation.ts'
+import { beginUpload, chargedBytes } from '../pending-upload.ts'
 import { Deploy, deployOfCaller, deployView, deployViews } from '../resources/deploy.ts'
 import { activate, deploy_id, filePath, Ok, site_id } from '../resources/fields.ts'
 import { siteOfCaller } from '../resources/site.ts'
 import { storeArchive } from '../store-archive.ts'
-import { readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
+import { knownBlobs, readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
 
 const tag = 'Deploys'
 
@@ -62,9 +63,13 @@ export const deploy_site = operation({
   handler: async (ctx, { activate, upload }, site) => {
     if (site.deletion_scheduled_at) throw inTrash()
     const { project_id: id, plan, suspended } = ctx.caller
-    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: upload.expectedBytes ?? 0, activate })
-    const source = await storeArchive(ctx.cas, upload.stream)
-    return await deployView(ctx, await acceptDeploy(ctx, site, { source_kind: 'archive', activate, source }))
+    const charged = chargedBytes(upload)
+    await using pending = await beginUpload(ctx, { project_id: id, bytes: charged })
+    // the charged bytes count already
+    const addedBytes = (upload.expectedBytes ?? 0) - charged
+    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes, activate, upload: pending.id })
+    const source = await storeArchive(pending.objects, pending.receive(upload))
+    return await deployView(ctx, await acceptDeploy(ctx, site, { source_kind: 'archive', activate, source }, pending))
   },
 })
 
@@ -117,21 +122,17 @@ export const deploy_files = operation({
     const { files, skipped_paths } = readEntries(input.files, (entry, place) => readContent(entry, place, input.texts))
     requireStaticSite(files)
     const { project_id: id, plan, suspended } = ctx.caller
-    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
     const references = files.filter((file) => 'sha256' in file)
-    const sizes = await findBlobSizes(
-      ctx.db,
-      id,
-      references.map((file) => file.sha256),
-    )
-    const entries = await storeFiles(ctx.cas, files, sizes)
-    return await acceptFiles(ctx, site, {
-      source_kind: 'files',
-      activate: input.activate,
-      files: entries,
-      references,
-      skipped_paths,
-    })
+    const hashes = references.map((file) => file.sha256)
+    const sizes = await findBlobSizes(ctx.db, id, hashes)
+    const bytes = bytesOf(await newBlobs(ctx.db, id, knownBlobs(files, sizes)))
+    await using upload = await beginUpload(ctx, { project_id: id, bytes })
+    // the new bytes count already
+    const facts = { addedBytes: 0, activate: input.activate, upload: upload.id }
+    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, facts)
+    const entries = await storeFiles(upload.objects, files, sizes)
+    const set = { source_kind: 'files' as const, activate: input.activate, files: entries, references, skipped_paths }
+    return await acceptFiles(ctx, site, set, upload)
   },
 })
 

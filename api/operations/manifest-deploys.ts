@@ -8,6 +8,7 @@ import { inTrash } from '../accept-deploy.ts'
 import { acceptFiles } from '../accept-files.ts'
 import { checkDeployGates, checkPreviews } from '../gates.ts'
 import { operation } from '../operation.ts'
+import { beginUpload } from '../pending-upload.ts'
 import { Deploy } from '../resources/deploy.ts'
 import { activate, filePath, sha256, site_id } from '../resources/fields.ts'
 import { siteOfCaller } from '../resources/site.ts'
@@ -126,13 +127,10 @@ export const deploy_manifest = operation({
     if (missing.length > 0) throw missingBlobs(hashesOf(missing))
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
     const entries = references.map((file) => ({ ...file, size: sizes.get(file.sha256) ?? 0 }))
-    return await acceptFiles(ctx, site, {
-      source_kind: 'manifest',
-      activate: input.activate,
-      files: entries,
-      references,
-      skipped_paths,
-    })
+    const set = { source_kind: 'manifest' as const, activate: input.activate, files: entries, references, skipped_paths }
+    // only the manifest itself is stored, and it counts nowhere
+    await using upload = await beginUpload(ctx, { project_id: id, bytes: 0 })
+    return await acceptFiles(ctx, site, set, upload)
   },
 })
 

@@ -78,7 +78,7 @@ export const restore_site = operation({
       if (!purge_at) throw conflict('the site is not in the trash: there is nothing to restore')
       if (found.purging) throw conflict('the site is being removed for good: its time in the trash is over')
       await checkSiteQuota(tx, ctx, project)
-      await checkStorage(tx, ctx, project, 0)
+      await checkStorage(tx, ctx, project, { addedBytes: 0 })
       if (project.suspended) throw suspended()
       await insertWorkflowSignals(tx, [restoredSignal({ site_id, purge_at })])
       return await restoreSite(tx, project.id, site_id, ctx.clock())

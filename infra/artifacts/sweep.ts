@@ -1,8 +1,10 @@
 import { conflict } from '../../core/errors.ts'
+import { sweepGraceMs, uploadPeriodMs } from '../../core/limits.ts'
 import type { Cas } from '../cas/cas.ts'
 import type { Db } from '../db/database.ts'
 import { forgetReleasedObjects, listReleasedObjects, type ReleasedObject } from '../db/released-objects.ts'
 import { findUnneeded, lockSweep, releaseAbandonedBlobs } from '../db/sweep.ts'
+import { deleteUploadsBefore } from '../db/uploads.ts'
 
 export interface SweepDeps {
   readonly db: Db
@@ -21,8 +23,6 @@ export interface ObjectSweep {
   readonly removed: number
   /** Bytes of the removed objects, without their twins. */
   readonly bytes: number
-  /** What broken-off writes had left. */
-  readonly leftovers: number
 }
 
 const rowsAtOnce = 1000
@@ -65,7 +65,7 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
     }
     progress(`removed ${removed} objects, ${queue.length} to go`)
   }
-  return { looked_at: looked_at + released.removed, removed, bytes, leftovers: await cas.removeLeftovers(before) }
+  return { looked_at: looked_at + released.removed, removed, bytes }
 
   async function findObjects() {
     const unneeded = new Map<string, number>()
@@ -92,8 +92,19 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
   }
 }
 
+/**
+ * Ends the uploads of processes that have died: their bytes no longer count, and what they have written goes. Then removes what has been
+ * released and was never published, such as the files of refused builds. Called every half minute.
+ */
+export async function removeAbandonedUploads({ db, cas }: SweepDeps, now: Date): Promise<void> {
+  const before = new Date(now.getTime() - uploadPeriodMs)
+  await deleteUploadsBefore(db, before)
+  await cas.removeLeftovers(before)
+  await removeReleasedObjects({ db, cas }, { before: new Date(now.getTime() - sweepGraceMs), progress: () => undefined })
+}
+
 /** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
-async function removeReleasedObjects(
+export async function removeReleasedObjects(
   { db, cas }: SweepDeps,
   { before, progress }: SweepOptions,
 ): Promise<{ removed: number; bytes: number }> {

@@ -25,10 +25,30 @@ export interface PutOptions {
   readonly limitBytes?: number
   /** Other bytes than those of this hash reject with an AppError `invalid`. */
   readonly sha256?: string
+  /** Whether to keep a gzip variant too, decided by the size and the first 4 KiB. */
+  readonly compress?: (size: number, head: Buffer) => boolean
+}
+
+/**
+ * Objects on their way into the storage. Nobody sees them before `publish`; what is not published goes with the disposal, and what a crash
+ * left with `removeLeftovers`.
+ */
+export interface ObjectBatch extends AsyncDisposable {
+  /** Takes an object and makes it durable. Bytes that are stored already are compared with what is there: a damaged object is replaced. */
+  add(bytes: Readable | Buffer, options?: PutOptions): Promise<StoredObject>
+  /** An object of the batch or of the storage. */
+  open(sha256: string): Promise<OpenedObject | undefined>
+  /**
+   * Puts all objects in their places. Call it once.
+   * @throws AppError `unavailable` when one that was there before, or the batch itself, was removed in the meantime, or the storage is full
+   */
+  publish(): Promise<void>
+  /** Hashes of the objects that this batch has written, for those who have to remove them after a failure. */
+  written(): string[]
 }
 
 export interface ObjectFacts {
-  /** Bytes, without encoded twins. */
+  /** Bytes, without encoded variants. */
   readonly size: number
   /** When it was stored last. */
   readonly storedAt: Date
@@ -40,6 +60,8 @@ export interface ObjectFacts {
  * The CAS knows nothing of projects; who may see an object is decided in PostgreSQL.
  */
 export interface Cas {
+  /** Begins a batch of objects that become visible together. */
+  batch(): ObjectBatch
   /**
    * Stores the bytes and returns their hash; a rejection leaves nothing behind. Storing what exists renews its modification time,
    * which protects it from the sweeper.
@@ -49,13 +71,13 @@ export interface Cas {
   stat(sha256: string): Promise<ObjectFacts | undefined>
   /** Undefined when the object, or that encoding of it, does not exist. */
   open(sha256: string, encoding?: Encoding): Promise<OpenedObject | undefined>
-  /** Keeps an encoded twin of an object when that saves at least a tenth; called for text. Does nothing when the object is gone. May be repeated. */
+  /** Keeps an encoded variant of an object when that saves at least a tenth. Does nothing when the object is gone. May be repeated. */
   encode(sha256: string, encoding: Encoding): Promise<void>
 
   /** Hashes of all objects in batches, in no order. Objects that are stored meanwhile may be left out. */
   list(): AsyncIterable<readonly string[]>
   /**
-   * Removes an object with its twins, unless it was stored again since `before`. The caller has made sure that no row needs it and that
+   * Removes an object with its variants, unless it was stored again since `before`. The caller has made sure that no row needs it and that
    * none can appear meanwhile. False when it stays.
    */
   remove(sha256: string, before: Date): Promise<boolean>

@@ -1,15 +1,15 @@
 import type { Manifest, ManifestEntry } from '../../core/manifest.ts'
-import type { Cas } from './cas.ts'
+import type { Cas, ObjectBatch } from './cas.ts'
 
 /**
- * Stores the file set of a deploy, sorted by path, so that equal sets have equal hashes and {@link findEntry} needs no index. Returns its
+ * Adds the file set of a deploy, sorted by path, so that equal sets have equal hashes and {@link findEntry} needs no index. Returns its
  * sha256.
  */
-export async function storeManifest(cas: Cas, files: readonly ManifestEntry[]): Promise<string> {
+export async function storeManifest(objects: Pick<ObjectBatch, 'add'>, files: readonly ManifestEntry[]): Promise<string> {
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
   const manifest: Manifest = { files: sorted.map(({ path, sha256, size }) => ({ path, sha256, size })) }
   const json = Buffer.from(JSON.stringify(manifest))
-  return (await cas.put(json)).sha256
+  return (await objects.add(json)).sha256
 }
 
 /** @throws Error when the object is missing: every manifest that a row names is stored */

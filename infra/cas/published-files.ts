@@ -1,31 +1,18 @@
-import { Readable } from 'node:stream'
 import { compressible } from '../../core/media.ts'
 import { mediaTypeOf } from '../media.ts'
-import type { Cas, PutOptions, StoredObject } from './cas.ts'
+import type { PutOptions } from './cas.ts'
 
-/** Twins of smaller files would not save a packet. */
-const minEncodedBytes = 512
-const sniffedBytes = 4096
+/** Gzip variants of smaller files would not save a packet. */
+const minCompressedBytes = 512
 
-/** Stores a file that will be served, with a gzip twin when its media type shrinks. */
-export async function putPublishedFile(cas: Cas, path: string, bytes: Readable | Buffer): Promise<StoredObject> {
-  const stored = await cas.put(bytes)
-  if (stored.size >= minEncodedBytes && compressible(mediaTypeOf(path))) await cas.encode(stored.sha256, 'gzip')
-  return stored
-}
+/** Files that will be served get a gzip variant when their media type shrinks. */
+export const compressByPath = (path: string): Required<Pick<PutOptions, 'compress'>> => ({
+  compress: (size) => size >= minCompressedBytes && compressible(mediaTypeOf(path)),
+})
 
-/** As {@link putPublishedFile} for bytes whose path is unknown: what begins as text gets a twin. */
-export async function putUnnamedFile(cas: Cas, bytes: Readable, options: PutOptions): Promise<StoredObject> {
-  let head = Buffer.alloc(0)
-  const watched = async function* () {
-    for await (const chunk of bytes as AsyncIterable<Buffer>) {
-      if (head.length < sniffedBytes) head = Buffer.concat([head, chunk.subarray(0, sniffedBytes - head.length)])
-      yield chunk
-    }
-  }
-  const stored = await cas.put(Readable.from(watched(), { objectMode: false }), options)
-  if (stored.size >= minEncodedBytes && isText(head)) await cas.encode(stored.sha256, 'gzip')
-  return stored
+/** As {@link compressByPath} for bytes whose path is unknown: what begins as text gets a variant. */
+export const compressText: Required<Pick<PutOptions, 'compress'>> = {
+  compress: (size, head) => size >= minCompressedBytes && isText(head),
 }
 
 /** UTF-8 without NUL; the last character may be cut off. */

@@ -2,17 +2,21 @@ import { sql } from 'kysely'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Db, Tx } from './database.ts'
 import { releaseObjects } from './released-objects.ts'
+import { uploadingBytes } from './uploads.ts'
 
 // A row is a blob that a deploy of the project contains (deploys > 0) or that was uploaded for one (staged). What neither holds has no row:
 // its object is released.
 
 export type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
 
-/** Bytes of the project's distinct blobs. */
-export async function storageBytes(db: Db, projectId: string): Promise<number> {
+/**
+ * Bytes of the project's distinct blobs and of what is on its way to become blobs.
+ * @param upload the one that is asked for: later ones do not count
+ */
+export async function storageBytes(db: Db, projectId: string, upload?: string): Promise<number> {
   const { bytes } = await db
     .selectFrom('blobs')
-    .select(sql<number>`coalesce(sum(size), 0)::bigint`.as('bytes'))
+    .select(sql<number>`coalesce(sum(size), 0)::bigint + ${uploadingBytes(projectId, upload)}`.as('bytes'))
     .where('project_id', '=', projectId)
     .executeTakeFirstOrThrow()
   return bytes

@@ -133,6 +133,18 @@ function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd
     .executeTakeFirst()
 }
 
+/** The hash of the source archive of an unended deploy of the run; null when there is none. */
+export async function findSource(tx: Tx, run: DeployRun): Promise<string | null> {
+  const row = await tx
+    .selectFrom('deploys')
+    .select('source_sha256')
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .executeTakeFirst()
+  return row?.source_sha256 ?? null
+}
+
 /** What the run has made of its deploy; undefined when another run owns it. */
 export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow, 'status' | 'error'> | undefined> {
   return db

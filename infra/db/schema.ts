@@ -103,6 +103,13 @@ interface ReleasedObjects {
   published: boolean
 }
 
+interface Uploads {
+  id: Generated<string>
+  project_id: string
+  bytes: number
+  started_at: Date
+}
+
 interface BuildMinutes {
   project_id: string
   month: string
@@ -311,6 +318,7 @@ export interface DB {
   previews: Previews
   blobs: Blobs
   released_objects: ReleasedObjects
+  uploads: Uploads
   build_minutes: BuildMinutes
   workflow_starts: WorkflowStarts
   build_totals: BuildTotals

@@ -3,7 +3,7 @@ import { findSecret } from '../../core/checks/secrets.ts'
 import { isPage, type PageFacts } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { compressible } from '../../core/media.ts'
-import type { Cas } from '../cas/cas.ts'
+import type { ObjectBatch } from '../cas/cas.ts'
 import { mediaTypeOf } from '../media.ts'
 import { readPageFacts } from './page-facts.ts'
 
@@ -27,13 +27,15 @@ export function tellsSomething({ path, size }: ManifestEntry): boolean {
   return compressible(type) || size <= maxUnknownBytes
 }
 
+type Objects = Pick<ObjectBatch, 'open'>
+
 /** Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only what changed. */
-export function createBlobReader(cas: Cas): (file: ManifestEntry) => Promise<BlobFacts> {
+export function createBlobReader(): (file: ManifestEntry, objects: Objects) => Promise<BlobFacts> {
   const known = new LRUCache<string, BlobFacts>({ maxSize: maxCacheBytes, sizeCalculation: sizeInMemory })
-  return async (file) => {
+  return async (file, objects) => {
     const remembered = known.get(file.sha256)
     if (remembered && (remembered.page || !isPage(file.path))) return remembered
-    const facts = factsOf(await readStart(cas, file), isPage(file.path))
+    const facts = factsOf(await readStart(objects, file), isPage(file.path))
     known.set(file.sha256, facts)
     return facts
   }
@@ -49,8 +51,8 @@ function factsOf(bytes: Buffer, page: boolean): BlobFacts {
 
 const isUtf16 = ([first, second]: Buffer) => (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)
 
-async function readStart(cas: Cas, { path, sha256 }: ManifestEntry): Promise<Buffer> {
-  const object = await cas.open(sha256)
+async function readStart(objects: Objects, { path, sha256 }: ManifestEntry): Promise<Buffer> {
+  const object = await objects.open(sha256)
   if (!object) throw new Error(`the content of ${path}, ${sha256}, is missing from the storage`)
   if (object.size <= maxReadBytes) return await object.bytes()
   return Buffer.concat(await object.stream(0, maxReadBytes - 1).toArray())

@@ -3,13 +3,15 @@ import { judgeLinks } from '../../core/checks/links.ts'
 import { collectFindings, type Findings, type Recommendation } from '../../core/checks/recommendation.ts'
 import { checkFile, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import type { Cas } from '../cas/cas.ts'
+import type { Cas, ObjectBatch } from '../cas/cas.ts'
 import { type BlobFacts, createBlobReader, tellsSomething } from './blob-facts.ts'
 import { createPace } from './pace.ts'
 
 export interface CheckOptions {
   readonly budgetMs: number
   readonly signal?: AbortSignal
+  /** Where the files are when they are not in the storage yet. */
+  readonly objects?: Pick<ObjectBatch, 'open'>
 }
 
 export interface CheckResult {
@@ -33,10 +35,10 @@ const readAhead = 4
 const nothing: BlobFacts = {}
 
 export function createSiteChecks(cas: Cas): SiteChecks {
-  const read = createBlobReader(cas)
-  const factsOf: ReadFacts = async (file) => (tellsSomething(file) ? await read(file) : nothing)
+  const read = createBlobReader()
   return {
-    async findRecommendations(files, { budgetMs, signal }) {
+    async findRecommendations(files, { budgetMs, signal, objects = cas }) {
+      const factsOf: ReadFacts = async (file) => (tellsSomething(file) ? await read(file, objects) : nothing)
       const startedAt = performance.now()
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()

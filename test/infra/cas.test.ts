@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -8,7 +8,7 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { findEntry, storeManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
-import { putUnnamedFile } from '../../infra/cas/published-files.ts'
+import { compressText } from '../../infra/cas/published-files.ts'
 
 let dir: string
 let cas: Cas
@@ -82,6 +82,46 @@ describe('storing', () => {
     expect(await cas.stat(sha256)).toBeDefined()
   })
 
+  test('a damaged object is replaced when its bytes are stored again, at once or in parts', async () => {
+    const { sha256 } = await cas.put(Buffer.from('bytes as they were sent'))
+    for (const bytes of [
+      Buffer.from('bytes as they were sent'),
+      Readable.from([Buffer.from('bytes as '), Buffer.from('they were sent')]),
+    ]) {
+      await chmod(pathOf(sha256), 0o644)
+      await writeFile(pathOf(sha256), 'bytez as they were sent')
+      await cas.put(bytes)
+      expect((await (await cas.open(sha256))?.bytes())?.toString()).toBe('bytes as they were sent')
+    }
+  })
+
+  test('nobody sees the objects of a batch before it is published, and nothing is left of one that is not', async () => {
+    const text = Buffer.from('text '.repeat(1000))
+    for (const published of [false, true]) {
+      await using batch = cas.batch()
+      const { sha256 } = await batch.add(text, compressText)
+      await batch.add(Readable.from([text]))
+      const opened = await batch.open(sha256)
+      expect((await opened?.bytes())?.length).toBe(text.length)
+      expect(await cas.stat(sha256)).toBeUndefined()
+      if (published) await batch.publish()
+      await batch[Symbol.asyncDispose]()
+      expect((await files()).length).toBe(published ? 2 : 0)
+      expect(await readdir(join(dir, 'incoming'))).toEqual([])
+    }
+  })
+
+  test('a batch that counts on an object which a sweeper has taken is not published', async () => {
+    const { sha256 } = await cas.put(Buffer.from('taken'))
+    await using batch = cas.batch()
+    await batch.add(Buffer.from('taken'))
+    await cas.remove(sha256, soon())
+    await expect(batch.publish()).rejects.toMatchObject({
+      kind: 'unavailable',
+      message: expect.stringContaining('send it again'),
+    })
+  })
+
   test.each<[string, boolean, Buffer]>([
     ['text', true, Buffer.from('text '.repeat(1000))],
     ['text whose sniffed part ends within a character', true, Buffer.from(`x${'é'.repeat(3000)}`)],
@@ -89,13 +129,13 @@ describe('storing', () => {
     ['text with a NUL', false, Buffer.from(`text\0${'text '.repeat(1000)}`)],
     ['bytes that are not UTF-8', false, Buffer.alloc(5000, 0xff)],
     ['random bytes', false, randomBytes(5000)],
-  ])('D17: %s without a name has a gzip twin: %s', async (_what, twin, bytes) => {
+  ])('D17: %s without a name has a gzip variant: %s', async (_what, variant, bytes) => {
     const chunks = Array.from({ length: Math.ceil(bytes.length / 700) }, (_, i) => bytes.subarray(i * 700, (i + 1) * 700))
-    const { sha256, size } = await putUnnamedFile(cas, Readable.from(chunks), { sha256: hashOf(bytes) })
+    const { sha256, size } = await cas.put(Readable.from(chunks), { ...compressText, sha256: hashOf(bytes) })
     expect(size).toBe(bytes.length)
     const encoded = await cas.open(sha256, 'gzip')
     await encoded?.close()
-    expect(encoded !== undefined).toBe(twin)
+    expect(encoded !== undefined).toBe(variant)
   })
 })
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createSkippedPaths } from '../../infra/archive/skipped-paths.ts'
-import type { Cas } from '../../infra/cas/cas.ts'
+import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { collectFiles, isRealFolder } from '../../runner/collect.ts'
 
@@ -28,9 +28,10 @@ async function put(path: string, content = 'x') {
 
 async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
   const skipped = createSkippedPaths()
+  await using objects = cas.batch()
   const files = await collectFiles(dist, {
     within: folder,
-    cas,
+    objects,
     skipped,
     maxFiles: limits.maxFiles ?? 1000,
     maxPathBytes: limits.maxPathBytes ?? 1e6,
@@ -38,6 +39,7 @@ async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBy
     overMaxBytes: 'over the quota',
     signal: limits.signal ?? new AbortController().signal,
   })
+  await objects.publish()
   return { paths: files.map((file) => file.path), files, skipped: skipped.list() }
 }
 
@@ -105,10 +107,11 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
   for (let i = 0; i < 40; i++) await put(`sub/f${i}`, 'mine')
   // the swap happens at every put, so between any two steps of the walk
   let swaps = 0
-  const swapping: Cas = {
-    ...cas,
-    async put(bytes, limit) {
-      const stored = await cas.put(bytes, limit)
+  await using objects = cas.batch()
+  const swapping: ObjectBatch = {
+    ...objects,
+    async add(bytes, options) {
+      const stored = await objects.add(bytes, options)
       if (swaps++ === 0) {
         await rename(join(dist, 'sub'), join(dist, '..', 'moved'))
         await symlink(join(folder, 'outside'), join(dist, 'sub'))
@@ -120,7 +123,7 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
   const signal = new AbortController().signal
   const files = await collectFiles(dist, {
     within: folder,
-    cas: swapping,
+    objects: swapping,
     skipped,
     maxFiles: 100,
     maxPathBytes: 1e6,
@@ -128,6 +131,7 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
     overMaxBytes: '',
     signal,
   })
+  await objects.publish()
   expect(swaps).toBeGreaterThan(0)
   for (const file of files) expect(await contentOf(file.sha256)).not.toContain('secret')
 })
@@ -142,7 +146,7 @@ test('a folder behind a link is never read, wherever in its path the link is', a
   for (const path of ['packages/app/dist', 'out', 'root', 'root/etc', '../outside/app/dist', 'index.html', 'none']) {
     const reading = collectFiles(join(dist, path), {
       within: dist,
-      cas,
+      objects: cas.batch(),
       skipped: createSkippedPaths(),
       maxFiles: 100,
       maxPathBytes: 1e6,

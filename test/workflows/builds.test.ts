@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
+import { removeAbandonedUploads } from '../../infra/artifacts/sweep.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 import { makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
@@ -48,6 +49,25 @@ test('B01 B02 B05 B07 X01 D25: a project is built on Node 20, goes live, and its
   expect(deploy.build_seconds).toBeGreaterThanOrEqual(1)
   expect(await minutes(owner)).toBe(before + Math.ceil(deploy.build_seconds / 60))
   expect((await w.call(`GET /api/v1/sites/${site.id}/manifest`, { key: owner.key })).body).toEqual([])
+})
+
+test('what a refused or failed build has stored leaves at once, and so does the source of every build', async () => {
+  const project = await w.project('free')
+  const site = await makeSite(w, project)
+  const kept = await w.ended((await send(project, site.id, { 'index.html': 'kept '.repeat(MB / 3) })).id, project.key)
+  expect(kept.status).toBe('active')
+  const stored = async () => {
+    await removeAbandonedUploads(w, new Date())
+    const hashes: string[] = []
+    for await (const batch of w.cas.list()) hashes.push(...batch)
+    return hashes.sort()
+  }
+  const before = await stored()
+  const over = await send(project, site.id, { 'index.html': 'over '.repeat(MB / 3) })
+  expect(await w.ended(over.id, project.key)).toMatchObject({ status: 'failed', error: expect.stringContaining('quota') })
+  const broken = await send(project, site.id, built('exit 3'))
+  expect(await w.ended(broken.id, project.key)).toMatchObject({ status: 'failed' })
+  expect(await stored()).toEqual(before)
 })
 
 test('B06 X01 X05: a build that fails keeps the live deploy and tells why, and counts minutes too', async () => {

@@ -93,9 +93,7 @@ async function missingOf(deployId: string): Promise<string[]> {
 async function sweepOnce(graceMs = 0): Promise<void> {
   const options = { before: new Date(Date.now() - graceMs), progress: () => undefined, maxShare: 1 }
   await dropUnusedBlobs(w.db, options, new Date())
-  // without a grace the sweeper would take uploads that are still being written for leftovers
-  const cas = { ...w.cas, removeLeftovers: async () => 0 }
-  await sweepObjects({ db: w.db, cas }, options)
+  await sweepObjects(w, options)
 }
 
 async function storedHashes(): Promise<string[]> {

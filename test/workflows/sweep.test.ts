@@ -161,6 +161,18 @@ describe('failing closed', () => {
   })
 })
 
+test('what the platform has given up itself goes however much it is', async () => {
+  const texts = Array.from({ length: 1200 }, (_, i) => `abandoned ${i}`)
+  for (let i = 0; i < texts.length; i += 100) {
+    await Promise.all(texts.slice(i, i + 100).map((text) => w.cas.put(Buffer.from(text))))
+  }
+  const rows = texts.map((text) => ({ project_id: owner.id, sha256: hashOf(text), size: text.length, deploys: 0, staged: true }))
+  await w.db.insertInto('blobs').values(rows).execute()
+  advance(sweepGraceMs + 1000)
+  expect(await sweepNow()).toMatch(/dropped 1,2\d\d unused blobs; .* removed 1,2\d\d /)
+  expect(await isStored('abandoned 0')).toBe(false)
+})
+
 describe('the workflow', () => {
   test('tells operators what it did, and its history replays', async () => {
     const { handle, result } = await sweep()
@@ -217,7 +229,7 @@ describe('the schedule', () => {
 })
 
 test('a manifest that is stored for a deploy that was never accepted goes too', async () => {
-  const sha256 = await storeManifest(w.cas, [{ path: 'index.html', sha256: 'a'.repeat(64), size: 1 }])
+  const sha256 = await storeManifest({ add: w.cas.put }, [{ path: 'index.html', sha256: 'a'.repeat(64), size: 1 }])
   advance(sweepGraceMs + 1000)
   await sweepNow()
   expect(await w.cas.stat(sha256)).toBeUndefined()

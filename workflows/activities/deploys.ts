@@ -15,6 +15,7 @@ import { lockSiteOfGitPreview } from '../../infra/db/git-deploys.ts'
 import { showGitPreview } from '../../infra/db/git-previews.ts'
 import { insertGitReport } from '../../infra/db/git-reports.ts'
 import { lockProjectOfDeploy, type ProjectRow } from '../../infra/db/projects.ts'
+import { releaseObjects } from '../../infra/db/released-objects.ts'
 import { holdSweeper } from '../../infra/db/sweep.ts'
 import { addBuildMinutes, addBuildTotal } from '../../infra/db/usage.ts'
 import type { Logger } from '../../infra/log.ts'
@@ -76,6 +77,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
         const isPreview = await lockSiteOfGitPreview(tx, run.deploy_id)
         await holdSweeper(tx)
         const error = result && (await refusal(tx, project, result, files))
+        const source = await runs.findSource(tx, run)
         const changed = error
           ? await runs.failDeploy(tx, run, { ...facts(result), error }, now)
           : await runs.readyDeploy(tx, run, result && builtOutcome(result), now)
@@ -85,6 +87,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
           await addTotal(tx, changed, error ? 'failed' : 'built')
           await giveTurns(tx, { id: project.id, cap }, now)
         }
+        await release(tx, source, error === undefined ? [] : files, result)
         if (error || isPreview) await report(tx, changed)
         log.info({ ...run, status: changed.status }, 'deploy built')
         if (error) return { status: 'failed', error }
@@ -98,8 +101,10 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
     async failBuild(run, { error, by }) {
       await db.transaction().execute(async (tx) => {
         const project = await lockProjectOfDeploy(tx, run.deploy_id)
+        const source = await runs.findSource(tx, run)
         const changed = project && (await runs.failDeploy(tx, run, { error }, clock()))
         if (!changed) return
+        await release(tx, source)
         await addTotal(tx, changed, by === 'platform' ? 'platform_failure' : 'failed')
         await giveTurns(tx, { id: project.id, cap }, clock())
         // what the push said of its commit is all that is known of one that was not fetched
@@ -131,6 +136,19 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
       log.info({ deploy_id, status }, 'deploy published')
       return status
     },
+  }
+
+  /** Has removed what nobody needs once a build has ended: its source, and its files when they are refused. */
+  async function release(
+    tx: Tx,
+    source: string | null,
+    files: readonly ManifestEntry[] = [],
+    result: BuildResult | null = null,
+  ): Promise<void> {
+    const hashes = files.map((file) => file.sha256)
+    if (source !== null) hashes.push(source)
+    if (files.length > 0 && result?.outcome === 'built') hashes.push(result.manifest_sha256)
+    await releaseObjects(tx, hashes, { now: clock(), published: false })
   }
 
   /** What becomes of a deploy from a repository is told to its forge. */

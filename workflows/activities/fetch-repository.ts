@@ -9,8 +9,7 @@ import { oneLine } from '../../core/inline-code.ts'
 import { maskSecrets } from '../../core/masking.ts'
 import type { Plans } from '../../core/plans.ts'
 import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
-import type { Cas } from '../../infra/cas/cas.ts'
-import { findMissing } from '../../infra/cas/missing.ts'
+import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import type { Config } from '../../infra/config.ts'
 import { type Keyring, open } from '../../infra/crypto/seal.ts'
 import { waitForRepository } from '../../infra/db/build-turns.ts'
@@ -78,9 +77,10 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       const found = await fetcher.fetch({ ...what, token, archive, allowPrivate, caFile, signal })
       const git = { commit: found.commit.oid, ref: what.name, message: found.commit.message, author: found.commit.author }
       for (const text of foundLines(found)) await line(text)
-      const source = await cas.put(createReadStream(archive))
+      await using objects = cas.batch()
+      const source = await objects.add(createReadStream(archive))
       const { skipped_paths } = found
-      if (!(await keep(run, asked, { git, source, skipped_paths }))) return undefined
+      if (!(await keep(run, asked, { git, source, skipped_paths }, objects))) return undefined
       log.info(
         { ...run, site_id: asked.site_id, commit: git.commit, files: found.files, bytes: found.bytes },
         'repository fetched',
@@ -102,13 +102,17 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
   }
 
   /** False when another run owns the deploy meanwhile. */
-  async function keep(run: DeployRunInput, { project_id, site_id }: GitFetch, content: FetchedContent): Promise<boolean> {
+  async function keep(
+    run: DeployRunInput,
+    { project_id, site_id }: GitFetch,
+    content: FetchedContent,
+    objects: ObjectBatch,
+  ): Promise<boolean> {
     const kept = await db.transaction().execute(async (tx) => {
       await lockProject(tx, project_id)
       await holdSweeper(tx)
-      if ((await findMissing(cas, [content.source.sha256])).length > 0)
-        throw new Error('the source was swept away before it had its row')
       if (!(await setFetchedSource(tx, run, content))) return false
+      await objects.publish()
       await insertGitReport(tx, { deploy_id: run.deploy_id, site_id })
       await queueReports(tx, site_id)
       await giveTurns(tx, { id: project_id, cap: config.build.perProject }, new Date(), run.deploy_id)

@@ -39,10 +39,9 @@ export function createStorageActivities(deps: StorageActivityDeps): StorageActiv
 
     async sweepObjects({ max_share = defaultMaxShare }) {
       try {
-        const { looked_at, removed, bytes, leftovers } = await sweepObjects({ db, cas }, { ...options(), maxShare: max_share })
-        if (removed + leftovers > 0) log.info({ looked_at, removed, bytes, leftovers }, 'storage swept')
-        const broken = leftovers > 0 ? `, and ${count(leftovers)} broken-off writes` : ''
-        return `looked at ${count(looked_at)} objects, removed ${count(removed)} (${megabytes(bytes)})${broken}`
+        const { looked_at, removed, bytes } = await sweepObjects({ db, cas }, { ...options(), maxShare: max_share })
+        if (removed > 0) log.info({ looked_at, removed, bytes }, 'storage swept')
+        return `looked at ${count(looked_at)} objects, removed ${count(removed)} (${megabytes(bytes)})`
       } catch (error) {
         if (!(error instanceof AppError)) throw error
         log.error({ err: error }, 'storage sweep refused')

@@ -1,0 +1,99 @@
+import { Readable } from 'node:stream'
+import { unavailable } from '../core/errors.ts'
+import type { ObjectBatch } from '../infra/cas/cas.ts'
+import type { Tx } from '../infra/db/database.ts'
+import { lockProject, type ProjectRow } from '../infra/db/projects.ts'
+import { releaseObjects } from '../infra/db/released-objects.ts'
+import { holdSweeper } from '../infra/db/sweep.ts'
+import { deleteUpload, insertUpload, setUploadBytes } from '../infra/db/uploads.ts'
+import type { Deps } from './context.ts'
+import type { Upload } from './operation.ts'
+
+/**
+ * What a request brings for the storage, until it is accepted or refused. Meanwhile its bytes count for the project, and nobody sees its
+ * objects. The disposal removes what was not accepted, at once; `removeAbandonedUploads` does it for a process that was killed.
+ */
+export interface PendingUpload extends AsyncDisposable {
+  /** Its row in `uploads`. */
+  readonly id: string
+  readonly objects: ObjectBatch
+  /** The same bytes, which count from now on as they arrive when nobody has announced how many they are. */
+  receive(upload: Upload): Readable
+  /**
+   * Accepts it: `work` refuses or writes the rows that need the objects, in one transaction under the project's lock, in which the bytes no
+   * longer count as on their way. Then the objects get their places, and all of it is committed.
+   * @throws AppError `unavailable` when it took longer than uploads are kept, and what `work` throws
+   */
+  accept<Result>(work: (tx: Tx, project: ProjectRow) => Promise<Result>): Promise<Result>
+}
+
+type UploadDeps = Pick<Deps, 'db' | 'cas' | 'clock' | 'log'>
+
+/** What the first bytes of a body without an announced length count. Each time that is reached, it doubles. */
+const firstStepBytes = 1024 * 1024
+
+/** What an upload counts before its first byte is here. */
+export const chargedBytes = ({ expectedBytes }: Pick<Upload, 'expectedBytes'>) => expectedBytes ?? firstStepBytes
+
+/** @param bytes count for the project until it is accepted or refused */
+export async function beginUpload(
+  { db, cas, clock, log }: UploadDeps,
+  { project_id, bytes }: { readonly project_id: string; readonly bytes: number },
+): Promise<PendingUpload> {
+  const id = await insertUpload(db, { project_id, bytes, started_at: clock() })
+  let accepted = false
+  const objects = cas.batch()
+
+  /** The transaction did not stand although its objects have their places: no row needs them. */
+  async function takeBack(): Promise<void> {
+    const hashes = objects.written()
+    if (hashes.length === 0) return
+    await db.transaction().execute((tx) => releaseObjects(tx, hashes, { now: clock(), published: false }))
+  }
+
+  async function* counted(stream: Readable): AsyncGenerator<Buffer> {
+    let [received, charged] = [0, bytes]
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      received += chunk.length
+      if (received > charged) {
+        charged = 2 * received
+        await setUploadBytes(db, id, charged)
+      }
+      yield chunk
+    }
+  }
+
+  return {
+    id,
+    objects,
+    receive: ({ stream, expectedBytes }) =>
+      expectedBytes === undefined ? Readable.from(counted(stream), { objectMode: false }) : stream,
+    async accept(work) {
+      try {
+        const result = await db.transaction().execute(async (tx) => {
+          const project = await lockProject(tx, project_id)
+          if (!(await deleteUpload(tx, id))) throw tookTooLong()
+          await holdSweeper(tx)
+          const worked = await work(tx, project)
+          await objects.publish()
+          return worked
+        })
+        accepted = true
+        return result
+      } catch (error) {
+        await takeBack().catch((failure: unknown) =>
+          log.error({ err: failure, project_id }, 'objects of a refused upload stay a day'),
+        )
+        throw error
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await objects[Symbol.asyncDispose]()
+      if (accepted) return
+      // the row ends by itself after some minutes
+      await deleteUpload(db, id).catch((error: unknown) => log.warn({ err: error, project_id }, 'row of an upload not deleted'))
+    },
+  }
+}
+
+const tookTooLong = () => unavailable('the upload took too long; send it again')

@@ -1,0 +1,78 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { AppError } from '../../core/errors.ts'
+import type { OpenedObject } from './cas.ts'
+
+export async function openedFile(file: FileHandle): Promise<OpenedObject> {
+  const { size } = await file.stat()
+  return {
+    size,
+    stream: (start = 0, end = size - 1) => (size === 0 ? closing(file) : file.createReadStream({ start, end })),
+    async bytes() {
+      try {
+        return await file.readFile()
+      } finally {
+        await file.close()
+      }
+    },
+    close: () => file.close(),
+  }
+}
+
+function closing(file: FileHandle): Readable {
+  void file.close()
+  return Readable.from([])
+}
+
+/** Makes the names in a folder durable. */
+export async function flushFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code
+
+/** Undefined when the file does not exist. */
+export async function absent<T>(attempt: Promise<T>): Promise<T | undefined> {
+  try {
+    return await attempt
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+export async function unlessThere(attempt: Promise<void>): Promise<void> {
+  try {
+    await attempt
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
+  }
+}
+
+/** The error, or a refusal that says that the storage is full. */
+export function outOfSpace(error: unknown): unknown {
+  const full = codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT'
+  return full ? new AppError('unavailable', 'the storage is full; ask the operator to free space, then try again') : error
+}
+
+/** Works on all items, so many at a time. The first failure ends it when the work that has begun is done. */
+export async function inParallel<T>(atOnce: number, items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items[Symbol.iterator]()
+  let failed: { readonly error: unknown } | undefined
+  const worker = async () => {
+    for (let next = queue.next(); !next.done && !failed; next = queue.next()) {
+      try {
+        await work(next.value)
+      } catch (error) {
+        failed ??= { error }
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, worker))
+  if (failed) throw failed.error
+}
