@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -119,7 +118,7 @@ describe('bytes on their way', () => {
     const put = () => w.call(`PUT /api/v1/blobs/${hashOf(other)}`, { key: key(), bytes: other, type: octets })
     expect((await put()).status).toBe(409)
     outgoing.destroy()
-    await once(outgoing, 'close')
+    await new Promise((resolve) => outgoing.once('close', resolve))
     await expect.poll(() => usage(), { timeout: 20_000 }).toBe(before)
     expect((await put()).status).toBe(200)
     expect(await usage()).toBe(before + other.length)
