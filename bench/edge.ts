@@ -37,7 +37,7 @@ async function openSite(opened: AsyncDisposableStack) {
   const cas = await openDiskCas(join(dir, 'cas'))
   const store = async (path: string, bytes: number) => ({ path, ...(await cas.put(Buffer.alloc(bytes, `${path} `))) })
   const files = [store('index.html', 4096), store('assets/app-D1wrgTda.js', 40_960), store('large.bin', 1_048_576)]
-  const sha256 = await storeManifest(cas, await Promise.all(files))
+  const sha256 = await storeManifest({ add: cas.put }, await Promise.all(files))
   const log = createLogger('bench', 'info')
   const platformDomain = 'plinth.test'
   const snapshotDir = join(dir, 'routes')

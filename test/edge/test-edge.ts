@@ -32,7 +32,7 @@ export async function storeFiles(cas: Cas, files: Files): Promise<string> {
     if (compressible(mediaTypeOf(path))) await cas.encode(object.sha256, 'gzip')
     return { path, ...object }
   })
-  return await storeManifest(cas, await Promise.all(stored))
+  return await storeManifest({ add: cas.put }, await Promise.all(stored))
 }
 
 /** A route of a live site; the site's id is made of its name. */

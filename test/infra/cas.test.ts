@@ -214,7 +214,7 @@ describe('the bytes of a manifest', () => {
   const sha256 = 'a'.repeat(64)
   const bytesOf = async (paths: readonly string[]) => {
     const stored = await storeManifest(
-      cas,
+      { add: cas.put },
       paths.map((path, i) => ({ path, sha256, size: i })),
     )
     return (await (await cas.open(stored))?.bytes()) as Buffer
