@@ -104,7 +104,7 @@ export async function removeAbandonedUploads({ db, cas }: SweepDeps, now: Date):
 }
 
 /** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
-export async function removeReleasedObjects(
+async function removeReleasedObjects(
   { db, cas }: SweepDeps,
   { before, progress }: SweepOptions,
 ): Promise<{ removed: number; bytes: number }> {
