@@ -152,8 +152,11 @@ function createReader(html: string) {
   let value = ''
   let tag = ''
   let foreignDepth = 0
+  // told once per tag: a page may have a long type, and behind it many pieces of text
+  let inProgram = false
 
   const endTag = () => {
+    inProgram = tag === 'script' && isProgram(attributes.get('type'))
     read?.(page, attributes)
     read = undefined
   }
@@ -188,7 +191,7 @@ function createReader(html: string) {
     },
     ontext(start, end) {
       if (tag === 'title' && foreignDepth === 0) page.hasTitle ||= /\S/.test(html.slice(start, end))
-      else if (tag === 'script' && isProgram(attributes.get('type'))) page.mayRoute ||= routes.test(html.slice(start, end))
+      else if (tag === 'script' && inProgram) page.mayRoute ||= routes.test(html.slice(start, end))
     },
     ontextentity(code) {
       if (tag === 'title' && foreignDepth === 0) page.hasTitle ||= /\S/.test(String.fromCodePoint(code))
