@@ -48,7 +48,7 @@ export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions
  * stored again since `before`. All of it is looked at before any of that is removed, and a failure to look ends it: nothing is taken for
  * unneeded because something did not answer.
  * @param maxShare of all objects that may be removed although nobody has released them
- * @throws AppError `conflict` when it would be more
+ * @throws AppError `conflict` when it would be more, or while a backup is taken
  */
 export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
   const { before, progress, maxShare } = options

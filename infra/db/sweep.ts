@@ -1,9 +1,12 @@
 import { sql } from 'kysely'
+import { conflict } from '../../core/errors.ts'
 import type { Db, Tx } from './database.ts'
 import { releaseObjects } from './released-objects.ts'
 
 /** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
 const sweepLock = sql`5377001::bigint`
+/** Held by the session of a backup: the sweeper removes nothing meanwhile. */
+export const backupLock = 5_377_002
 
 /** Every column that names an object of the storage, with the condition under which the object is needed for it. */
 export const objectColumns = {
@@ -20,9 +23,16 @@ export async function holdSweeper(tx: Tx): Promise<void> {
   await sql`select pg_advisory_xact_lock_shared(${sweepLock})`.execute(tx)
 }
 
-/** Waits for those who hold the sweeper and makes later ones wait until the transaction ends. */
+/**
+ * Waits for those who hold the sweeper and makes later ones wait until the transaction ends; no backup begins meanwhile.
+ * @throws AppError `conflict` while a backup is taken
+ */
 export async function lockSweep(tx: Tx): Promise<void> {
   await sql`select pg_advisory_xact_lock(${sweepLock})`.execute(tx)
+  const { rows } = await sql<{ held: boolean }>`select pg_try_advisory_xact_lock_shared(${backupLock}::bigint) as held`.execute(
+    tx,
+  )
+  if (!rows[0]?.held) throw conflict('a backup is copying the storage: nothing is removed until it has ended')
 }
 
 const needed = sql.raw(

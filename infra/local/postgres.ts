@@ -79,9 +79,18 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
     await child[Symbol.asyncDispose]()
     throw new Error(`${(error as Error).message}\n${await lastLines(logFile)}`, { cause: error })
   }
-  const password = await readFile(join(dir, passwordFile), 'utf8')
-  return { ...child, port, url: `postgres://plinth:${password}@127.0.0.1:${port}/plinth` }
+  return { ...child, port, url: await addressOf(dir, port) }
 }
+
+/** The address of the server that runs on the cluster, with the password of the superuser; undefined when none does. */
+export async function runningPostgresUrl(dir: string): Promise<string | undefined> {
+  // the lines of the pid file: pid, folder, start, port, …, and the state as the eighth
+  const [, , , port, , , , state] = (await readFile(join(dir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')
+  return state?.trim() === 'ready' ? await addressOf(dir, Number(port)) : undefined
+}
+
+const addressOf = async (dir: string, port: number) =>
+  `postgres://plinth:${await readFile(join(dir, passwordFile), 'utf8')}@127.0.0.1:${port}/plinth`
 
 /** In the cluster, so that it is made and renamed with it; readable by the server's user only. */
 const passwordFile = 'plinth-password'

@@ -7,7 +7,7 @@ import { sweepGraceMs } from '../../core/limits.ts'
 import { sweepObjects } from '../../infra/artifacts/sweep.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
-import { objectColumns } from '../../infra/db/sweep.ts'
+import { backupLock, objectColumns } from '../../infra/db/sweep.ts'
 import { storageSweep } from '../../workflows/contract.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
@@ -59,6 +59,19 @@ async function sweep(input: object = {}) {
   return { handle, result: () => handle.result() as Promise<string> }
 }
 const sweepNow = async (input?: object) => await (await sweep(input)).result()
+
+test('36: nothing is removed while a backup copies the storage', async () => {
+  await putBlob('copied by a backup')
+  advance(2 * sweepGraceMs)
+  await w.db.connection().execute(async (session) => {
+    await sql`select pg_advisory_lock(${backupLock}::bigint)`.execute(session)
+    await expect(sweepNow()).rejects.toThrow(WorkflowFailedError)
+    await sql`select pg_advisory_unlock(${backupLock}::bigint)`.execute(session)
+  })
+  expect(await isStored('copied by a backup')).toBe(true)
+  await sweepNow()
+  expect(await isStored('copied by a backup')).toBe(false)
+})
 
 test('E10: an upload that no deploy took is given up after a day, and a check begins the day anew', async () => {
   const site = await makeSite(w, owner)

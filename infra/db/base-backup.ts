@@ -1,0 +1,36 @@
+import pg from 'pg'
+import { backupLock } from './sweep.ts'
+
+/** Steps of a copy of a running server's data folder, in this order. */
+export interface BaseBackupSteps {
+  /** Everything but `pg_wal`. Files may change, appear and vanish while they are copied. */
+  readonly copyData: () => Promise<void>
+  /** The content of the file `backup_label` of the copy, from which the server knows where to begin its recovery. */
+  readonly writeLabel: (label: string) => Promise<void>
+  /** The folder `pg_wal`; the server keeps what the recovery needs until this is over. */
+  readonly copyLog: () => Promise<void>
+  /** What lies outside of the database and is named by it; nothing of it is removed by the sweeper meanwhile. */
+  readonly copyRest: () => Promise<void>
+}
+
+/**
+ * Copies a running server by PostgreSQL's low-level interface of base backups (documentation, 25.3.4): its own `pg_basebackup` and `pg_dump`
+ * are not part of the embedded server. A process that is killed leaves nothing behind in the server.
+ */
+export async function takeBaseBackup(url: string, steps: BaseBackupSteps): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000, application_name: 'plinth backup' })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [backupLock])
+    // lives as long as this session
+    await client.query('select pg_create_physical_replication_slot($1, true, true)', [`plinth_backup_${process.pid}`])
+    await client.query(`select pg_backup_start('plinth', true)`)
+    await steps.copyData()
+    const { rows } = await client.query<{ labelfile: string }>('select labelfile from pg_backup_stop(false)')
+    await steps.writeLabel(rows[0]?.labelfile ?? '')
+    await steps.copyLog()
+    await steps.copyRest()
+  } finally {
+    await client.end()
+  }
+}
