@@ -20,7 +20,7 @@ export const statusOf = {
 /** What the caller may see of an error; undefined for a fault of ours, which is a 500. */
 export function visibleError(error: unknown): AppError | undefined {
   if (error instanceof AppError) return error
-  if (isDatabaseAway(error)) return unavailable('the database does not answer; try again in a few seconds')
+  if (isDatabaseAway(error)) return unavailable('the database does not answer or has no room left; try again in a few seconds')
   return undefined
 }
 

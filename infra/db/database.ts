@@ -60,7 +60,7 @@ async function readMigrations(): Promise<Record<string, Migration>> {
   return Object.fromEntries(await Promise.all(files.map(load)))
 }
 
-const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03', '53300'])
+const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03'])
 const awayMessages =
   /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
 
@@ -68,7 +68,8 @@ const awayMessages =
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code, syscall } = error as Error & { code?: string; syscall?: string }
-  if (code?.startsWith('08')) return true
+  // connection exceptions, and insufficient resources: disk full, out of memory, too many connections
+  if (code?.startsWith('08') || code?.startsWith('53')) return true
   if (code && awayCodes.has(code)) return code !== 'ENOENT' || syscall === 'connect'
   return awayMessages.test(error.message)
 }

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { retryDeploy } from '../../infra/db/deploy-runs.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
@@ -83,4 +84,16 @@ test('PostgreSQL away is a 503 with a message within two seconds, and nothing ha
   await w.database.forbidConnections(false)
   expect((await w.call('GET /api/v1/whoami', { key: owner.key })).status).toBe(200)
   expect(url).toContain('test_')
+})
+
+test('23: a PostgreSQL whose volume is full is a 503 with a message, and nothing of the request stays', async () => {
+  // the error that a server without room gives, at the moment of the write
+  await sql`create function no_room() returns trigger language plpgsql as
+    $$ begin raise exception 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$`.execute(w.db)
+  await sql`create trigger no_room before insert on sites execute function no_room()`.execute(w.db)
+  const json = { name: 'x', subdomain: 'no-room-left' }
+  const answer = await w.call('POST /api/v1/sites', { key: owner.key, json })
+  expect([answer.status, Object.keys(answer.body), answer.headers.get('retry-after')]).toEqual([503, ['message'], '5'])
+  await sql`drop trigger no_room on sites`.execute(w.db)
+  expect((await w.call('POST /api/v1/sites', { key: owner.key, json })).status).toBe(200)
 })
