@@ -143,6 +143,7 @@ async function buildIn(
     build_mode = 'build'
     const plan = await planSource(root, paths, folder, settings)
     if (plan.kind === 'refused') throw new SourceFault(plan.error)
+    await sandbox.tested(signal)
     if (!sandbox.status.builds) {
       log.error({ deploy_id: input.deploy_id, problems: sandbox.status.problems }, 'build refused without isolation')
       throw new SourceFault(

@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs'
-import { access, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { access, mkdir, readdir, readFile, realpath, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -9,11 +9,26 @@ export interface CgroupLimits {
   readonly pids: number
 }
 
+/** What a group has done with its memory. All but `bytes` count from the making of the group. */
+export interface MemoryUse {
+  /** Held now, the page cache of the files that it has read included. */
+  readonly bytes: number
+  /** How often the kernel had to take pages back because the limit was reached. */
+  readonly limitHits: number
+  /** Processes that the kernel has ended for want of memory. */
+  readonly oomKills: number
+  /** Times that a process had to wait for a page of a mapped file, such as its own program. */
+  readonly majorFaults: number
+  /** Pages of files that were read again soon after the kernel had taken them back. */
+  readonly refaultedPages: number
+  /** Time that the processes have spent in their own code. Undefined where the kernel does not count it. */
+  readonly userMs: number | undefined
+}
+
 /** The processes of one build, as the kernel counts them. */
 export interface Cgroup {
   add(pid: number): Promise<void>
-  /** Whether the kernel has ended a process of it for want of memory. */
-  ranOutOfMemory(): Promise<boolean>
+  memory(): Promise<MemoryUse>
   /** Ends every process in it and returns when none is left. */
   kill(): Promise<void>
   /** Only after `kill`. */
@@ -73,7 +88,7 @@ async function findV2(name: string, own: ReadonlyMap<string, string>): Promise<C
     }
     await writeFile(join(mountPoint, parent, 'cgroup.subtree_control'), '+io').catch(() => undefined)
     await setWeights(base)
-    return cgroupsIn('v2', [base], 'memory.events', async ([folder = ''], { memoryBytes, pids }) => {
+    return cgroupsIn('v2', [base], readMemoryV2, async ([folder = ''], { memoryBytes, pids }) => {
       await writeFile(join(folder, 'memory.max'), String(memoryBytes))
       await writeFile(join(folder, 'pids.max'), String(pids))
       await writeFile(join(folder, 'memory.swap.max'), '0').catch(() => undefined)
@@ -86,14 +101,14 @@ async function findV1(name: string, own: ReadonlyMap<string, string>): Promise<C
   const memory = await childOf('memory')
   const pids = await childOf('pids')
   if (!memory || !pids) return undefined
-  const weighted = [await childOf('cpu'), await childOf('blkio')].filter((folder) => folder !== undefined)
-  for (const folder of weighted) await setWeights(folder)
-  return cgroupsIn('v1', [memory, pids, ...weighted], 'memory.oom_control', async (folders, limits) => {
-    const [memoryFolder = '', pidsFolder = ''] = folders
+  const others = [await childOf('cpu'), await childOf('blkio'), await childOf('cpuacct')].filter((folder) => folder !== undefined)
+  for (const folder of others) await setWeights(folder)
+  return cgroupsIn('v1', [...new Set([memory, pids, ...others])], readMemoryV1, async (folders, limits) => {
+    const [memoryFolder = ''] = folders
     await writeFile(join(memoryFolder, 'memory.limit_in_bytes'), String(limits.memoryBytes))
     // absent where the kernel does not account for swap
     await writeFile(join(memoryFolder, 'memory.memsw.limit_in_bytes'), String(limits.memoryBytes)).catch(() => undefined)
-    await writeFile(join(pidsFolder, 'pids.max'), String(limits.pids))
+    await writeFile(join(folderWith('pids.max', folders), 'pids.max'), String(limits.pids))
   })
 
   async function childOf(controller: string): Promise<string | undefined> {
@@ -103,7 +118,8 @@ async function findV1(name: string, own: ReadonlyMap<string, string>): Promise<C
       try {
         await access(join(folder, 'cgroup.procs'), constants.W_OK)
         await mkdir(join(folder, name), { recursive: true })
-        return join(folder, name)
+        // controllers that are mounted together have one folder with several names
+        return await realpath(join(folder, name))
       } catch {}
     }
     return undefined
@@ -117,16 +133,62 @@ async function setWeights(folder: string): Promise<void> {
   }
 }
 
-/** `bases` hold one folder per group each; the first has the memory controller, and the second (v1) counts the processes. */
+/** Of the folders of one group. */
+type ReadMemory = (folders: readonly string[]) => Promise<MemoryUse>
+
+const readMemoryV2: ReadMemory = async ([folder = '']) => {
+  const [bytes, events, stat, cpu] = await Promise.all(
+    ['memory.current', 'memory.events', 'memory.stat', 'cpu.stat'].map((file) => read(join(folder, file))),
+  )
+  const userMicroseconds = numberIn(cpu, 'user_usec')
+  return {
+    bytes: Number(bytes),
+    limitHits: numberIn(events, 'max') ?? 0,
+    oomKills: numberIn(events, 'oom_kill') ?? 0,
+    majorFaults: numberIn(stat, 'pgmajfault') ?? 0,
+    refaultedPages: numberIn(stat, 'workingset_refault_file') ?? 0,
+    userMs: userMicroseconds === undefined ? undefined : userMicroseconds / 1000,
+  }
+}
+
+const readMemoryV1: ReadMemory = async (folders) => {
+  const [folder = ''] = folders
+  const [bytes, failures, control, stat] = await Promise.all(
+    ['memory.usage_in_bytes', 'memory.failcnt', 'memory.oom_control', 'memory.stat'].map((file) => read(join(folder, file))),
+  )
+  const accounting = await read(join(folderWith('cpuacct.stat', folders), 'cpuacct.stat')).catch(() => undefined)
+  const userTicks = numberIn(accounting, 'user')
+  return {
+    bytes: Number(bytes),
+    limitHits: Number(failures),
+    oomKills: numberIn(control, 'oom_kill') ?? 0,
+    majorFaults: numberIn(stat, 'total_pgmajfault') ?? 0,
+    refaultedPages: numberIn(stat, 'total_workingset_refault_file') ?? 0,
+    userMs: userTicks === undefined ? undefined : userTicks * tickMs,
+  }
+}
+
+/** Linux reports times in hundredths of a second, whatever it counts in. */
+const tickMs = 10
+
+/** Which controllers share a folder is up to the machine. */
+const folderWith = (file: string, folders: readonly string[]) => folders.find((path) => existsSync(join(path, file))) ?? ''
+
+/** From lines of a name and a number. */
+function numberIn(lines: string | undefined, name: string): number | undefined {
+  const line = lines?.split('\n').find((line) => line.startsWith(`${name} `))
+  return line === undefined ? undefined : Number(line.slice(name.length + 1))
+}
+
+/** `bases` hold one folder per group each; the first has the memory controller. */
 function cgroupsIn(
   kind: 'v1' | 'v2',
   bases: readonly string[],
-  memoryEvents: string,
+  readMemory: ReadMemory,
   limit: (folders: readonly string[], limits: CgroupLimits) => Promise<void>,
 ): Cgroups {
   const foldersOf = (name: string) => bases.map((base) => join(base, name))
-  const groupIn = (folders: readonly string[]) =>
-    groupOf(folders, folders[1] ?? folders[0] ?? '', join(folders[0] ?? '', memoryEvents))
+  const groupIn = (folders: readonly string[]) => groupOf(folders, folderWith('pids.max', folders), readMemory)
   return {
     kind,
     async open(name, limits) {
@@ -149,7 +211,7 @@ function cgroupsIn(
   }
 }
 
-function groupOf(folders: readonly string[], processes: string, memoryEvents: string): Cgroup {
+function groupOf(folders: readonly string[], processes: string, readMemory: ReadMemory): Cgroup {
   async function members(): Promise<number[]> {
     return (await read(join(processes, 'cgroup.procs'))).split('\n').filter(Boolean).map(Number)
   }
@@ -158,9 +220,7 @@ function groupOf(folders: readonly string[], processes: string, memoryEvents: st
     async add(pid: number) {
       for (const folder of folders) await writeFile(join(folder, 'cgroup.procs'), String(pid))
     },
-    async ranOutOfMemory() {
-      return Number(/^oom_kill (\d+)$/m.exec(await read(memoryEvents))?.[1] ?? 0) > 0
-    },
+    memory: () => readMemory(folders),
     async kill() {
       // no new process from now on, or a fork bomb outruns the signals
       await writeFile(join(processes, 'pids.max'), '0')

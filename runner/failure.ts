@@ -34,6 +34,8 @@ function reasonOf({ command, code, stopped, log, memoryBytes, timeoutMs }: Failu
       return `${name} was stopped because it wrote more than 1 GB of output; print less`
     case 'memory':
       return `${name} ran out of memory: a build has ${memory}; make it need less, or ask the operator for more (PLINTH_BUILD_MEMORY)`
+    case 'thrashing':
+      return `${name} was stopped because it stood at its memory limit for 10 seconds without getting on: a build has ${memory}; make it need less, or ask the operator for more (PLINTH_BUILD_MEMORY)`
     case undefined:
   }
   const how = code === undefined ? 'was ended by a signal' : `failed with exit code ${code}`

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 
-const probes = { view, processes, memory }
+const probes = { view, processes }
 const [, , probe = '', request = '{}'] = process.argv
 await probes[probe](JSON.parse(request))
 
@@ -39,13 +39,6 @@ async function processes({ count }) {
   }
   print({ started: started.length })
   await Promise.all(started.map((child) => new Promise((ended) => child.once('exit', ended) && child.kill('SIGKILL'))))
-}
-
-/** Takes the memory, and says so when that was possible. */
-function memory({ bytes }) {
-  const taken = []
-  for (let sum = 0; sum < bytes; sum += 8_388_608) taken.push(Buffer.alloc(8_388_608, 1))
-  print({ taken: taken.length })
 }
 
 function isWritable(path) {

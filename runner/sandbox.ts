@@ -1,19 +1,21 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
 import type { PackageManager } from '../core/build-plan.ts'
 import type { Config } from '../infra/config.ts'
 import type { Logger } from '../infra/log.ts'
 import { inside } from './bubblewrap.ts'
-import { type CgroupLimits, type Cgroups, findCgroups } from './cgroup.ts'
+import { type CgroupLimits, type Cgroups, findCgroups, type MemoryUse } from './cgroup.ts'
 import { type Ended, runConfined, type Step } from './confine.ts'
 import { openEgress, publicEgress } from './egress.ts'
 import { managerEnvironment } from './manager-environment.ts'
 import { testIsolation } from './self-test.ts'
 import type { Slot } from './slots.ts'
 import { writeSupportFiles } from './support.ts'
-import { isDiskFull, measureTree, type TreeLimits, watchMemory, watchTree } from './watch.ts'
+import { isDiskFull, measureTree, type TreeLimits, watchMemory, watchThrashing, watchTree } from './watch.ts'
 import { packagesFolder, removeLeftoverWorkspaces, type Workspace } from './workspace.ts'
 
 /**
@@ -45,7 +47,7 @@ export interface BuildTools {
 }
 
 /** Why the runner has stopped a build. */
-export type StopCause = 'time' | 'disk' | 'output' | 'memory'
+export type StopCause = 'time' | 'disk' | 'output' | 'memory' | 'thrashing'
 
 export interface RunRequest {
   readonly workspace: Workspace
@@ -68,9 +70,15 @@ export interface RunOutcome extends Ended {
 }
 
 export interface Sandbox extends AsyncDisposable {
+  /** As the last test found it. */
   readonly status: SandboxStatus
   /** What the commands of a build with this package manager find in their environment. */
   environment(manager: PackageManager): Record<string, string>
+  /**
+   * Resolves when a test of the isolation has come to a result; at once but after a start on a machine that was too busy for it.
+   * @throws Error when that takes longer than two minutes, or what the signal says
+   */
+  tested(signal: AbortSignal): Promise<void>
   run(request: RunRequest): Promise<RunOutcome>
 }
 
@@ -79,8 +87,13 @@ export type RunConfined = (
   /** Undefined runs without isolation. */
   bwrap: string | undefined,
   request: Pick<RunRequest, 'workspace' | 'slot' | 'commands' | 'folder' | 'tools' | 'signal' | 'onNotice'>,
-  run: { readonly limits: CgroupLimits; readonly onOutput: (chunk: Buffer) => void; readonly onOutOfMemory: () => void },
-) => Promise<Ended>
+  run: {
+    readonly limits: CgroupLimits
+    readonly onOutput: (chunk: Buffer) => void
+    readonly onOutOfMemory: () => void
+    readonly onThrashing?: () => void
+  },
+) => Promise<Ended & { readonly memory: MemoryUse | undefined }>
 
 const MiB = 1024 * 1024
 const GiB = 1024 * MiB
@@ -92,6 +105,10 @@ const maxProcesses = 512
 const treeLimits: TreeLimits = { maxBytes: 2 * GiB, maxFiles: 200_000 }
 const maxOutputBytes = 1 * GiB
 const maxTransferBytes = 4 * GiB
+const firstTestGapMs = 5000
+const maxTestGapMs = 60_000
+/** How long a build waits for a test of the isolation before it counts as a fault of the platform. */
+const maxTestWaitMs = 120_000
 
 export interface SandboxDeps {
   readonly config: Pick<Config, 'build' | 'dataDir'>
@@ -101,7 +118,8 @@ export interface SandboxDeps {
 
 /**
  * Prepares the build folder, removes what an earlier runner left in it, tests the isolation, and writes the result to
- * `status.json` there. Builds are refused (`status.builds`) when there is none and the operator has not allowed that.
+ * `status.json` there. Builds are refused (`status.builds`) when there is none and the operator has not allowed that. A test without a
+ * result is repeated in the background.
  */
 export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Promise<Sandbox> {
   const { build } = config
@@ -115,25 +133,23 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
   const isRoot = process.getuid?.() === 0
 
   const bwrap = await programPath(build.bwrap)
-  const problems = bwrap
-    ? await testIsolation({ bwrap, confined, config, isRoot, limited: cgroups.kind !== 'none' })
-    : [`bubblewrap (${build.bwrap}) is not installed`]
-  await measureTree(supportDir, treeLimits).catch((error: Error) => problems.push(error.message))
-  const isolated = problems.length === 0
-  if (cgroups.kind === 'none') problems.push('there are no cgroups to divide, so memory and process limits are only watched')
-  const status: SandboxStatus = {
-    level: isolated ? (isRoot ? 'A' : "A'") : build.sandbox === 'unsafe' && isRoot ? 'B' : 'none',
-    cgroup: cgroups.kind,
-    builds: isolated || build.sandbox === 'unsafe',
-    problems,
-  }
-  await publishStatus(build.dir, status)
-  if (isolated) log.info({ sandbox: status }, 'sandbox tested')
-  else log.warn({ sandbox: status }, status.builds ? 'builds run WITHOUT isolation' : 'builds are refused')
+  const closed = new AbortController()
+  let isolated = false
+  let status: SandboxStatus
+  let isKnown = await test()
+  const testing = isKnown ? Promise.resolve() : testAgain()
 
   return {
-    status,
     environment: (name) => environmentOf(inside, build, { packageManager: { name } }),
+    get status() {
+      return status
+    },
+    async tested(signal) {
+      if (isKnown) return
+      await Promise.race([testing, once(AbortSignal.any([signal, AbortSignal.timeout(maxTestWaitMs)]), 'abort')])
+      signal.throwIfAborted()
+      if (!isKnown) throw new Error(status.problems.join('; '))
+    },
     async run(request) {
       if (!status.builds) throw new Error('builds are refused: there is no isolation')
       const { signal } = request
@@ -165,22 +181,61 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
               else request.onOutput(chunk)
             },
             onOutOfMemory: () => stopFor('memory'),
+            onThrashing: () => stopFor('thrashing'),
           },
         )
         signal.throwIfAborted()
         if (ended.code !== 0 && stopped === undefined) diskFull = await isDiskFull(request.workspace.root)
         if (diskFull) throw new Error('the disk that builds work on is nearly full')
-        return { ...ended, stopped }
+        return { started: ended.started, code: ended.code, stopped }
       } finally {
         clearTimeout(timer)
         signal.removeEventListener('abort', cancel)
       }
     },
-    [Symbol.asyncDispose]: () => cgroups[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      closed.abort()
+      await testing
+      await cgroups[Symbol.asyncDispose]()
+    },
+  }
+
+  /** Returns whether the test has come to a result. */
+  async function test(): Promise<boolean> {
+    const { problems, isConclusive } = bwrap
+      ? await testIsolation({ bwrap, confined, config, isRoot, limited: cgroups.kind !== 'none', signal: closed.signal })
+      : { problems: [`bubblewrap (${build.bwrap}) is not installed`], isConclusive: true }
+    await measureTree(supportDir, treeLimits).catch((error: Error) => problems.push(error.message))
+    isolated = problems.length === 0
+    if (cgroups.kind === 'none') problems.push('there are no cgroups to divide, so memory and process limits are only watched')
+    const isUnsafe = isConclusive && build.sandbox === 'unsafe'
+    status = {
+      level: isolated ? (isRoot ? 'A' : "A'") : isUnsafe && isRoot ? 'B' : 'none',
+      cgroup: cgroups.kind,
+      builds: isolated || isUnsafe,
+      problems,
+    }
+    await publishStatus(build.dir, status)
+    if (isolated) log.info({ sandbox: status }, 'sandbox tested')
+    else if (isConclusive) log.warn({ sandbox: status }, status.builds ? 'builds run WITHOUT isolation' : 'builds are refused')
+    else log.warn({ sandbox: status }, 'builds wait until the isolation can be tested')
+    return isConclusive
+  }
+
+  /** In the background, until it is known. */
+  async function testAgain(): Promise<void> {
+    for (let gapMs = firstTestGapMs; !isKnown; gapMs = Math.min(2 * gapMs, maxTestGapMs)) {
+      await pause(gapMs, undefined, { signal: closed.signal }).catch(() => undefined)
+      if (closed.signal.aborted) return
+      isKnown = await test().catch((error: unknown) => {
+        log.error({ err: error }, 'isolation not tested')
+        return false
+      })
+    }
   }
 
   /** In a cgroup and behind an egress relay of its own. */
-  async function confined(...[bwrapPath, request, run]: Parameters<RunConfined>): Promise<Ended> {
+  async function confined(...[bwrapPath, request, run]: Parameters<RunConfined>): ReturnType<RunConfined> {
     const { workspace, slot, commands, folder, signal, onNotice } = request
     const tools = request.tools ?? { node: join(build.toolchainDir, 'node-20') }
     await using exit = openEgress({ policy: egress, maxBytes: maxTransferBytes, report: onNotice })
@@ -201,7 +256,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
         caBundle: join(supportDir, 'ca.pem'),
       }
       const env = environmentOf(bwrapPath ? inside : outside, run.limits, tools)
-      return await runConfined(
+      const ended = await runConfined(
         { bwrap: bwrapPath, uid: slot.uid, cgroup, view: { ...view, env } },
         { commands, folder },
         {
@@ -211,13 +266,17 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
           onEntrance: exit.accept,
           onOutput: run.onOutput,
           onStart(pid) {
-            if (!cgroup) watchdog = watchMemory(pid, run.limits.memoryBytes, run.onOutOfMemory)
+            const { memoryBytes } = run.limits
+            if (!cgroup) watchdog = watchMemory(pid, memoryBytes, run.onOutOfMemory)
+            else if (run.onThrashing) watchdog = watchThrashing(cgroup.memory, memoryBytes, run.onThrashing)
           },
         },
       )
+      const memory = await cgroup?.memory()
+      if (memory && memory.oomKills > 0) run.onOutOfMemory()
+      return { ...ended, memory }
     } finally {
       watchdog?.[Symbol.dispose]()
-      if (await cgroup?.ranOutOfMemory()) run.onOutOfMemory()
       await cgroup?.remove()
     }
   }
