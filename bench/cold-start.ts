@@ -41,6 +41,7 @@ async function measure(): Promise<string> {
     const { demo, config } = stack
     if (!demo?.site) throw new Error('there is no demo site')
     const answer = await apiOnSocket(config.sockets.api)(`POST /api/v1/sites/${demo.site.id}/deploy-files`, demo.key, { files })
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
     const { id } = answer.body as { id: string }
     const built = await waitActive(caller(stack, demo.key), id).then(
       () => seconds(performance.now() - readyAt),

@@ -16,6 +16,7 @@ import { type BuildLog, openBuildLog } from './build-log.ts'
 import { collectFiles } from './collect.ts'
 import type { Step } from './confine.ts'
 import { explainFailure } from './failure.ts'
+import { explainTreeError, reopenFolders } from './hostile-tree.ts'
 import { nameInstall } from './install-inputs.ts'
 import type { KeptFolders } from './kept-folders.ts'
 import { type Install, takeInstall } from './kept-installs.ts'
@@ -102,6 +103,7 @@ async function buildIn(
   const isSharing = sandbox.status.level.startsWith('A') && readableLevels(input.trust).length > 0
   let build_mode: BuildResult['build_mode'] = 'static'
   let commandMs = 0
+  let hasRun = false
   let install: Install | undefined
 
   try {
@@ -110,13 +112,20 @@ async function buildIn(
     return built
   } catch (error) {
     signal.throwIfAborted()
-    const refusal = error instanceof AppError && (error.kind === 'invalid' || error.kind === 'conflict')
-    if (!refusal && !(error instanceof SourceFault)) throw error
+    const fault = faultOfSource(error)
+    if (fault === undefined) throw error
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build failed')
-    buildLog.line(`failed: ${error.message.split('\n', 1)[0]}`)
+    buildLog.line(`failed: ${fault.split('\n', 1)[0]}`)
     if (install?.restored) buildLog.line('the next build installs its packages anew')
     else await keepInstall()
-    return { ...facts(), outcome: 'failed', error: error.message }
+    return { ...facts(), outcome: 'failed', error: fault }
+  }
+
+  /** The text for the author of the source; undefined when the platform is at fault. */
+  function faultOfSource(error: unknown): string | undefined {
+    const isRefusal = error instanceof AppError && (error.kind === 'invalid' || error.kind === 'conflict')
+    if (isRefusal || error instanceof SourceFault) return error.message
+    return hasRun ? explainTreeError(error, workspace) : undefined
   }
 
   async function artifact(): Promise<Artifact> {
@@ -203,6 +212,7 @@ async function buildIn(
 
   async function execute({ root, tools, folder, command, before = [] }: Execution): Promise<void> {
     const began = performance.now()
+    hasRun = true
     try {
       const ended = await sandbox.run({
         workspace: { ...workspace, source: root },
@@ -221,6 +231,7 @@ async function buildIn(
       throw new SourceFault(explainFailure({ ...ended, command, log: buildLog.recent(), memoryBytes, timeoutMs }))
     } finally {
       commandMs += performance.now() - began
+      await reopenFolders({ source: root, home: workspace.home })
     }
   }
 

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { Server } from 'node:net'
 import { setPriority } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
@@ -49,8 +49,10 @@ const gate = [
   'ulimit -f 4194304',
   'ulimit -n 65536 2>/dev/null',
   'filter=$1',
-  'shift',
-  'exec "$@" 6<"$filter"',
+  'PATH=$2',
+  'shift 2',
+  // what follows on stdin are the arguments of bubblewrap
+  'exec "$@" 6<"$filter" 7<&0 0</dev/null',
 ].join('\n')
 
 // dash names this limit -p, where bash has -u. It is counted per user namespace, so of bubblewrap's inside
@@ -74,10 +76,13 @@ export async function runConfined(
     ? { node: `${inside.toolchain}/bin/node`, relay: `${inside.support}/relay.mjs` }
     : { node: join(view.toolchainDir, 'bin', 'node'), relay: join(view.supportDir, 'scripts', 'relay.mjs') }
   const limited = options.maxProcesses === 0 ? [] : ['/bin/sh', '-c', processGate, 'sh', String(options.maxProcesses)]
-  const sandbox = bwrap ? [bwrap, '--info-fd', '4', '--seccomp', '6', ...(await sandboxArguments(view)), '--'] : []
+  // a build can read the command line of its init: paths of the host stand neither in the arguments nor in the program's name
+  const sandbox = bwrap ? [basename(bwrap), '--args', '7', '--'] : []
+  const sandboxOptions = bwrap ? ['--info-fd', '4', '--seccomp', '6', ...(await sandboxArguments(view))] : []
+  const path = bwrap ? dirname(bwrap) : ''
   const filter = bwrap ? join(view.supportDir, 'seccomp.bpf') : '/dev/null'
   const relay = ['/usr/bin/env', `NODE_CHANNEL_FD=${channelFd}`, at.node, at.relay, request]
-  const child = execa('/bin/sh', ['-c', gate, 'sh', filter, ...sandbox, ...limited, ...relay], {
+  const child = execa('/bin/sh', ['-c', gate, 'sh', filter, path, ...sandbox, ...limited, ...relay], {
     // bubblewrap too gets a clean environment: what it had would be readable in /proc/1/environ inside
     extendEnv: false,
     env: bwrap ? {} : view.env,
@@ -127,7 +132,7 @@ export async function runConfined(
     await stepBack(pid)
     await cgroup?.add(pid)
     child.stdin.on('error', () => undefined)
-    child.stdin.end('go\n')
+    child.stdin.end(`go\n${sandboxOptions.map((option) => `${option}\0`).join('')}`)
     if (options.signal.aborted) stop()
     await child
     return readEvents(await events)

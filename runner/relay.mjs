@@ -3,7 +3,7 @@
 // connects inside.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, readdirSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { constants } from 'node:os'
 
@@ -63,7 +63,8 @@ function run(program, args) {
     const forward = (signal) => child.kill(signal)
     process.once('SIGTERM', forward)
     child.once('error', (error) => {
-      writeSync(1, `${program} cannot be started: ${error.message}\n`)
+      const reason = folder && !existsSync(folder) ? `the folder ${folder.slice(0, -1)} is gone, or shut` : error.message
+      writeSync(1, `${program} cannot be started: ${reason}\n`)
       ended(127)
     })
     child.once('exit', (status, signal) => {

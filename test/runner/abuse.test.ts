@@ -176,6 +176,48 @@ describe('an abusive build', () => {
     expect((await builder.build({ 'index.html': 'x' })).outcome).toBe('built')
   })
 
+  /** At the install, so that the sandbox of the build has to start in what it leaves, and once more at the end of the build. */
+  const spoils = (script: string) => ({
+    install_command: script,
+    build_command: `rm -rf dist; mkdir dist && echo hi > dist/index.html; ${script}`,
+    output_dir: null,
+    root_dir_of: 'site' as const,
+  })
+
+  test.each<[string, string, RegExp]>([
+    ['shuts its own folders', 'chmod 000 /build /home/build', /^$/],
+    ['shuts the folder of its output', 'mkdir -p dist; chmod 000 dist', /^$|^dist has no index.html/],
+    ['removes everything', 'rm -rf /build/* /build/.[!.]* /home/build/*', /^the build wrote none/],
+    ['puts a link in the place of its output', 'rm -rf dist; ln -s /etc dist', /^the build wrote none/],
+    ['puts a circle of links in the place of its output', 'rm -rf dist; ln -s dist dist', /^the build wrote none/],
+    ['puts a file in the place of its output', 'rm -rf dist; echo x > dist', /^the build wrote none/],
+    [
+      'leaves an output of pipes and links only',
+      'rm -rf dist; mkdir dist; mkfifo dist/index.html; ln -s / dist/a',
+      /index\.html/,
+    ],
+    ['makes names that are no text', "mkdir -p dist; touch dist/$(printf '\\377\\376')", /^$/],
+    [
+      'closes its files to everybody',
+      'mkdir -p dist; touch dist/x; chmod 000 dist/*; chmod 500 dist',
+      /^$|^dist has no index.html/,
+    ],
+  ])('B06: what a build that %s leaves is its own fault, in one attempt that is charged', async (_name, script, message) => {
+    const built = await builder.build(nodePackage(''), { input: { settings: spoils(script) } })
+    expect(built.error).toMatch(message)
+    expect(built.error).not.toMatch(/\/(?:tmp|var|proc)\/|plinth-runner/)
+    expect(built.build_seconds).toBeGreaterThan(0)
+    expect(await remains()).toEqual([])
+  })
+
+  test('a build whose own folder is gone after the install is told so', async () => {
+    const built = await builder.build(
+      { 'web/package.json': '{}', 'index.html': 'x' },
+      { input: { root_dir: 'web', settings: spoils('rm -rf /build/web') } },
+    )
+    expect(built.error).toMatch(/failed with exit code 127[^]*the folder web is gone, or shut/)
+  })
+
   test('a daemon ends with its build, and a tree deeper than any path is removed', async () => {
     const program = `${writes('dist/index.html')}
       require('node:child_process').spawn('setsid', ['sleep', '${marker}'], { detached: true, stdio: 'inherit' }).unref()

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLogger } from '../../infra/log.ts'
 import { openSandbox } from '../../runner/sandbox.ts'
@@ -102,6 +102,16 @@ describe('a build', () => {
     const [count, host] = seen.split('\n')
     expect(Number(count)).toBeLessThan(12)
     expect(host).toBe('build')
+  })
+
+  test('finds no path of the host in what the kernel says of its processes', async () => {
+    const said = await inside(
+      'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline; tr "\\0" " " < $p/environ; ls -l $p/cwd $p/root $p/fd; done 2>/dev/null; echo end',
+    )
+    const { dir } = builder.config.build
+    expect(said).toMatch(/bwrap --args 7 -- [^]*end$/)
+    for (const path of [dir, dirname(builder.config.build.bwrap), builder.config.build.toolchainDir])
+      expect(said).not.toContain(path)
   })
 
   test('finds none of the folders of the host', async () => {

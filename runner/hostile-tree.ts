@@ -1,0 +1,40 @@
+import { chmod } from 'node:fs/promises'
+import type { Workspace } from './workspace.ts'
+
+/** What a system call says of a tree that a build has shut, removed, or replaced by links, and never of a machine without room or handles. */
+const treeCodes: ReadonlySet<string> = new Set([
+  'EACCES',
+  'EPERM',
+  'ENOENT',
+  'ENOTDIR',
+  'EISDIR',
+  'ENOTEMPTY',
+  'EEXIST',
+  'ELOOP',
+  'EXDEV',
+  'EINVAL',
+  'ENXIO',
+  'ENODEV',
+  'EBUSY',
+  'ETXTBSY',
+  'EMLINK',
+  'EFBIG',
+  'EOVERFLOW',
+  'ENAMETOOLONG',
+])
+
+/**
+ * Lets the build's user, and so the next command and the collector, into the folders that the sandbox has mounted. A build can shut them,
+ * but not put anything else in their place. To be called while none of its processes run.
+ */
+export async function reopenFolders({ source, home }: Pick<Workspace, 'source' | 'home'>): Promise<void> {
+  for (const folder of [source, home]) await chmod(folder, 0o700)
+}
+
+/** Says what was found when an error comes from the tree that a build has left; undefined for every other error. */
+export function explainTreeError(error: unknown, { root }: Pick<Workspace, 'root'>): string | undefined {
+  const { code = '', path = '' } = error as NodeJS.ErrnoException
+  const isOfTree = path.startsWith(`${root}/`) || path.startsWith('/proc/self/fd/')
+  if (!treeCodes.has(code) || !isOfTree) return undefined
+  return `what the build has left in its folder cannot be read (${code}); write the output to a folder of plain files, and leave its permissions alone`
+}
