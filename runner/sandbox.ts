@@ -268,7 +268,7 @@ export async function openSandbox({ config, log, limits = {} }: SandboxDeps): Pr
           onStart(pid) {
             const { memoryBytes } = run.limits
             if (!cgroup) watchdog = watchMemory(pid, memoryBytes, run.onOutOfMemory)
-            else if (run.onThrashing) watchdog = watchThrashing(cgroup.memory, memoryBytes, run.onThrashing)
+            else if (run.onThrashing) watchdog = watchThrashing(() => cgroup.memory(), memoryBytes, run.onThrashing)
           },
         },
       )

@@ -215,7 +215,7 @@ describe('an abusive build', () => {
       { 'web/package.json': '{}', 'index.html': 'x' },
       { input: { root_dir: 'web', settings: spoils('rm -rf /build/web') } },
     )
-    expect(built.error).toMatch(/failed with exit code 127[^]*the folder web is gone, or shut/)
+    expect(built.error).toMatch(/failed with exit code 127[\s\S]*the folder web is gone, or shut/)
   })
 
   test('a daemon ends with its build, and a tree deeper than any path is removed', async () => {
