@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { sourceKinds } from '../core/deploy.ts'
 import { countUnendedDeploys } from '../infra/db/build-turns.ts'
 import { type Db, isDatabaseAway } from '../infra/db/database.ts'
+import { readStorageHealth } from '../infra/db/storage-health.ts'
 import { allBuildMinutes, listBuildTotals } from '../infra/db/usage.ts'
 import { waitingMessages } from '../infra/db/workflow-starts.ts'
 import { buildOutcomes } from '../workflows/contract.ts'
@@ -67,13 +68,14 @@ function routeOf(koa: KoaContext): string {
 type Figures = Awaited<ReturnType<typeof readFigures>>
 
 async function readFigures(db: Db, now: Date) {
-  const [unended, totals, minutes, messages] = await Promise.all([
+  const [unended, totals, minutes, messages, storage] = await Promise.all([
     countUnendedDeploys(db),
     listBuildTotals(db),
     allBuildMinutes(db, now),
     waitingMessages(db),
+    readStorageHealth(db),
   ])
-  return { now, unended, totals, minutes, messages }
+  return { now, unended, totals, minutes, messages, storage }
 }
 
 function storedMetrics() {
@@ -109,9 +111,30 @@ function storedMetrics() {
   })
   const buildCount = new Counter({ name: 'plinth_build_seconds_count', help: 'Builds in plinth_build_seconds_sum.', registers })
 
+  const damagedObjects = new Gauge({
+    name: 'plinth_storage_damaged_objects',
+    help: 'Objects of the storage that nobody can read until they are sent again; GET /operator/v1/storage tells whose they are.',
+    registers,
+  })
+  const verifiedBytes = new Gauge({
+    name: 'plinth_storage_verified_bytes',
+    help: 'Bytes of all objects when they were last compared with their hashes.',
+    registers,
+  })
+  const unverifiedShare = new Gauge({
+    name: 'plinth_storage_unverified_share',
+    help: 'Share of the storage that was never compared with its hashes, 0 to 1.',
+    registers,
+  })
+  const verificationAge = new Gauge({
+    name: 'plinth_storage_oldest_verification_seconds',
+    help: 'Age of the oldest comparison with the hashes; about five days when all is well.',
+    registers,
+  })
+
   return {
     registry,
-    set({ now, unended, totals, minutes, messages: waitingMessage }: Figures): void {
+    set({ now, unended, totals, minutes, messages: waitingMessage, storage }: Figures): void {
       const secondsSince = (time: Date | null | undefined) => (time ? Math.max(0, (now.getTime() - time.getTime()) / 1000) : 0)
       const sum = (rows: Figures['unended']) => rows.reduce((total, row) => total + row.count, 0)
       const queued = unended.filter((row) => row.status === 'queued')
@@ -124,6 +147,10 @@ function storedMetrics() {
       minutesOfMonth.set(minutes)
       messages.set(waitingMessage.count)
       messageAge.set(secondsSince(waitingMessage.oldest))
+      damagedObjects.set(storage.damaged)
+      verifiedBytes.set(storage.bytes)
+      unverifiedShare.set(1 - storage.verified_prefixes / 256)
+      verificationAge.set(secondsSince(storage.oldest))
       // the counters live in PostgreSQL, where all processes see the same
       for (const counter of [builds, buildSeconds, buildCount]) counter.reset()
       for (const outcome of buildOutcomes) {

@@ -4,6 +4,7 @@ import type { ObjectBatch } from '../infra/cas/cas.ts'
 import type { Tx } from '../infra/db/database.ts'
 import { lockProject, type ProjectRow } from '../infra/db/projects.ts'
 import { releaseObjects } from '../infra/db/released-objects.ts'
+import { markRepaired } from '../infra/db/storage-health.ts'
 import { holdSweeper } from '../infra/db/sweep.ts'
 import { deleteUpload, insertUpload, setUploadBytes } from '../infra/db/uploads.ts'
 import type { Deps } from './context.ts'
@@ -76,6 +77,8 @@ export async function beginUpload(
           await holdSweeper(tx)
           const worked = await work(tx, project)
           await objects.publish()
+          // an object that was damaged has been written again
+          await markRepaired(tx, objects.written(), clock())
           return worked
         })
         accepted = true

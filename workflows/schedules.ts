@@ -12,6 +12,7 @@ import type { TemporalAddress } from '../infra/temporal/worker.ts'
 import { certificateRenewal } from './contract/certificates.ts'
 import { domainRecheck } from './contract/domains.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
+import { storageScrub } from './contract/storage.ts'
 import { queues, storageSweep } from './contract.ts'
 
 const retryMs = 5000
@@ -57,6 +58,15 @@ const schedules = [
     jitter: '10m',
     catchupWindow: '5m',
     summary: '**Storage** gives up unused blobs and objects',
+    args: [{}],
+  }),
+  regularly({
+    ids: storageScrub,
+    type: 'scrubStorage',
+    every: '1h',
+    jitter: '10m',
+    catchupWindow: '5m',
+    summary: '**Storage** is read and compared with its hashes',
     args: [{}],
   }),
   regularly({

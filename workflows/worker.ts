@@ -12,6 +12,7 @@ import { createNameActivities } from './activities/names.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createReportActivities, type ReportActivityDeps } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
+import { createScrubActivities } from './activities/scrub.ts'
 import { createStorageActivities, type StorageActivityDeps } from './activities/storage.ts'
 import { queues } from './contract.ts'
 
@@ -54,6 +55,7 @@ export function startControlWorker(
       ...createRetentionActivities(deps),
       ...createCheckActivities(deps),
       ...createStorageActivities(deps),
+      ...createScrubActivities(deps),
       ...createDomainActivities(deps),
       ...createRecheckActivities(deps),
       ...createCertificateActivities(deps),

@@ -1,9 +1,12 @@
 import type { Operation } from '../operation.ts'
 import { mailOperations } from './mails.ts'
 import { projectOperations } from './projects.ts'
+import { storageOperations } from './storage.ts'
 
 /** Every operation of the operator token. An address that sends many wrong tokens gets 429 from any of them. */
-export const operatorOperations: readonly Operation[] = [...projectOperations, ...mailOperations].map((op) => ({
-  ...op,
-  errors: [...op.errors, 429],
-}))
+export const operatorOperations: readonly Operation[] = [...projectOperations, ...mailOperations, ...storageOperations].map(
+  (op) => ({
+    ...op,
+    errors: [...op.errors, 429],
+  }),
+)

@@ -74,8 +74,19 @@ export interface Cas {
   /** Keeps an encoded variant of an object when that saves at least a tenth. Does nothing when the object is gone. May be repeated. */
   encode(sha256: string, encoding: Encoding): Promise<void>
 
-  /** Hashes of all objects in batches, in no order. Objects that are stored meanwhile may be left out. */
-  list(): AsyncIterable<readonly string[]>
+  /** Removes an encoded variant of an object. */
+  removeVariant(sha256: string, encoding: Encoding): Promise<void>
+  /**
+   * Moves a damaged object with its variants aside, to where nobody gets it. False when it stays, because its bytes are those of its hash by
+   * now, or is gone.
+   */
+  quarantine(sha256: string): Promise<boolean>
+
+  /**
+   * Hashes of all objects in batches, in no order. Objects that are stored meanwhile may be left out.
+   * @param prefix only those that begin with these two characters
+   */
+  list(prefix?: string): AsyncIterable<readonly string[]>
   /**
    * Removes an object with its variants, unless it was stored again since `before`. The caller has made sure that no row needs it and that
    * none can appear meanwhile. False when it stays.

@@ -1,4 +1,5 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Cas, Encoding } from './cas.ts'
@@ -15,6 +16,7 @@ const objectName = /^([0-9a-f]{62})(?:\.gz)?$/
 export async function openDiskCas(root: string): Promise<Cas> {
   const incoming = join(root, 'incoming')
   const objects = join(root, 'objects')
+  const quarantine = join(root, 'quarantine')
   await mkdir(incoming, { recursive: true })
   await mkdir(objects, { recursive: true })
   const pathOf = (sha256: string) => join(objects, sha256.slice(0, 2), sha256.slice(2))
@@ -76,14 +78,36 @@ export async function openDiskCas(root: string): Promise<Cas> {
       }
     },
 
-    async *list() {
-      for (const folder of await readdir(objects)) {
-        const hashes = (await readdir(join(objects, folder))).flatMap((name) => {
+    async *list(prefix) {
+      for (const folder of prefix === undefined ? await readdir(objects) : [prefix]) {
+        const names = prefix === undefined ? await readdir(join(objects, folder)) : await absent(readdir(join(objects, folder)))
+        const hashes = (names ?? []).flatMap((name) => {
           const rest = objectName.exec(name)?.[1]
           return rest === undefined ? [] : [folder + rest]
         })
         yield [...new Set(hashes)]
       }
+    },
+
+    async removeVariant(sha256, encoding) {
+      await rm(pathOf(sha256) + suffix[encoding], { force: true })
+    },
+
+    async quarantine(sha256) {
+      const path = pathOf(sha256)
+      const aside = join(quarantine, `${sha256}-${Date.now()}`)
+      await mkdir(quarantine, { recursive: true })
+      if ((await absent(rename(path, aside).then(() => true))) === undefined) return false
+      await flushFolder(dirname(path))
+      if ((await hashOfFile(aside)) !== sha256) {
+        for (const ending of Object.values(suffix)) await rm(path + ending, { force: true })
+        return true
+      }
+      // it was stored again before it was taken
+      await unlessThere(link(aside, path))
+      await flushFolder(dirname(path))
+      await rm(aside)
+      return false
     },
 
     async remove(sha256, before) {
@@ -108,4 +132,16 @@ export async function openDiskCas(root: string): Promise<Cas> {
       return removed
     },
   }
+}
+
+/** Undefined when the file cannot be read to its end. */
+async function hashOfFile(path: string): Promise<string | undefined> {
+  const hash = createHash('sha256')
+  try {
+    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) hash.update(chunk)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EIO') return undefined
+    throw error
+  }
+  return hash.digest('hex')
 }

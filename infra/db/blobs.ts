@@ -7,6 +7,10 @@ import { uploadingBytes } from './uploads.ts'
 // A row is a blob that a deploy of the project contains (deploys > 0) or that was uploaded for one (staged). What neither holds has no row:
 // its object is released.
 
+const isReadable = sql<boolean>`not exists (
+  select from damaged_objects as damaged where damaged.sha256 = blobs.sha256 and damaged.repaired_at is null
+)`
+
 export type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
 
 /**
@@ -22,7 +26,7 @@ export async function storageBytes(db: Db, projectId: string, upload?: string): 
   return bytes
 }
 
-/** Sizes by hash of those blobs that the project has; the others are absent from the map. */
+/** Sizes by hash of those blobs that the project has; the others, and those whose objects are damaged, are absent from the map. */
 export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {
   if (hashes.length === 0) return new Map()
   const rows = await db
@@ -30,6 +34,7 @@ export async function findBlobSizes(db: Db, projectId: string, hashes: readonly 
     .select(['sha256', 'size'])
     .where('project_id', '=', projectId)
     .where('sha256', '=', sql<string>`any(${hashes})`)
+    .where(isReadable)
     .execute()
   return new Map(rows.map((row) => [row.sha256, row.size]))
 }

@@ -110,6 +110,19 @@ interface Uploads {
   started_at: Date
 }
 
+interface VerifiedPrefixes {
+  prefix: string
+  verified_at: Date
+  objects: number
+  bytes: number
+}
+
+interface DamagedObjects {
+  sha256: string
+  found_at: Date
+  repaired_at: Date | null
+}
+
 interface BuildMinutes {
   project_id: string
   month: string
@@ -319,6 +332,8 @@ export interface DB {
   blobs: Blobs
   released_objects: ReleasedObjects
   uploads: Uploads
+  verified_prefixes: VerifiedPrefixes
+  damaged_objects: DamagedObjects
   build_minutes: BuildMinutes
   workflow_starts: WorkflowStarts
   build_totals: BuildTotals

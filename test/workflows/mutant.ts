@@ -21,6 +21,10 @@ export async function sweepStorage(): Promise<void> {
   await dropUnusedBlobs()
 }
 
+export async function scrubStorage(): Promise<void> {
+  await sleep(1)
+}
+
 const { settleDomain, checkDomain } = proxyActivities<DomainActivities>({ startToCloseTimeout: '15s' })
 
 export async function connectDomain(input: DomainInput): Promise<void> {

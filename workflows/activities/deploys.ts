@@ -16,6 +16,7 @@ import { showGitPreview } from '../../infra/db/git-previews.ts'
 import { insertGitReport } from '../../infra/db/git-reports.ts'
 import { lockProjectOfDeploy, type ProjectRow } from '../../infra/db/projects.ts'
 import { releaseObjects } from '../../infra/db/released-objects.ts'
+import { markRepaired } from '../../infra/db/storage-health.ts'
 import { holdSweeper } from '../../infra/db/sweep.ts'
 import { addBuildMinutes, addBuildTotal } from '../../infra/db/usage.ts'
 import type { Logger } from '../../infra/log.ts'
@@ -91,6 +92,8 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
         if (error || isPreview) await report(tx, changed)
         log.info({ ...run, status: changed.status }, 'deploy built')
         if (error) return { status: 'failed', error }
+        // what was damaged was written again by the build
+        await markRepaired(tx, distinctHashes(files), now)
         await addBlobsOfDeploy(tx, project.id, files)
         return isPreview ? { status: 'ready', preview: await showGitPreview(tx, changed, tokenHashOf, now) } : { status: 'ready' }
       })
@@ -170,6 +173,8 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
 }
 
 const sweptAway = 'the files of this build were removed, because it took more than a day to publish them; deploy again'
+
+const distinctHashes = (files: readonly ManifestEntry[]) => [...new Set(files.map((file) => file.sha256))]
 
 const facts = ({ build_mode, build_seconds, skipped_paths }: BuildResult) => ({
   build_mode,

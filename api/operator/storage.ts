@@ -1,0 +1,67 @@
+import { z } from 'zod'
+import { listDamage } from '../../infra/artifacts/damage.ts'
+import { readStorageHealth } from '../../infra/db/storage-health.ts'
+import { operation } from '../operation.ts'
+import { isoTime, isoTimeOrNull, sha256, time } from '../resources/fields.ts'
+
+const DamagedObject = z
+  .object({
+    sha256,
+    found_at: time,
+    repaired_at: time
+      .nullable()
+      .describe('Null while nobody can read it. Sending the same file again, in any deploy, repairs it.'),
+    uses: z.array(
+      z.object({
+        project_id: z.uuid(),
+        site_id: z.uuid(),
+        deploy_id: z.uuid(),
+        path: z.string().nullable().describe('Null: the list of files of the deploy, or the source that it is built from.'),
+        live: z.boolean().describe('Whether visitors get this deploy.'),
+      }),
+    ),
+  })
+  .meta({ id: 'DamagedObject' })
+
+const Storage = z
+  .object({
+    objects: z.int().describe('As they were counted when they were verified last.'),
+    bytes: z.int().describe('Their bytes, without gzip variants.'),
+    verified_share: z.number().describe('Share of the storage that was verified at least once, 0 to 1.'),
+    oldest_verification: time.nullable(),
+    latest_verification: time.nullable(),
+    damaged_objects: z.int().describe('Objects that nobody can read.'),
+    damaged: z.array(DamagedObject).describe('Damaged objects, then repaired ones of the last 30 days; at most 100.'),
+  })
+  .meta({ id: 'Storage' })
+
+export const storageOperations = [
+  operation({
+    id: 'get_storage',
+    title: 'Get the state of the storage',
+    summary: 'What was verified of the storage, which objects are damaged, and which deploys need them.',
+    tag: 'Operator',
+    rest: 'GET /operator/v1/storage',
+    scope: 'full',
+    input: z.object({}),
+    output: Storage,
+    handler: async (ctx) => {
+      const damage = await listDamage(ctx, ctx.clock())
+      const { objects, bytes, verified_prefixes, oldest, latest, damaged } = await readStorageHealth(ctx.db)
+      return {
+        objects,
+        bytes,
+        verified_share: verified_prefixes / 256,
+        oldest_verification: isoTimeOrNull(oldest),
+        latest_verification: isoTimeOrNull(latest),
+        damaged_objects: damaged,
+        damaged: damage.map(({ found_at, repaired_at, uses, sha256 }) => ({
+          sha256,
+          found_at: isoTime(found_at),
+          repaired_at: isoTimeOrNull(repaired_at),
+          uses: [...uses],
+        })),
+      }
+    },
+  }),
+]

@@ -1,0 +1,23 @@
+import { activityInfo, heartbeat } from '@temporalio/activity'
+import { type ScrubDeps, type ScrubProgress, verifyPrefix } from '../../infra/artifacts/scrub.ts'
+import { forgetRepairsBefore, listPrefixesToVerify } from '../../infra/db/storage-health.ts'
+import type { ScrubActivities } from '../contract/storage.ts'
+
+/** Operators see what was repaired for so long. */
+const repairPeriodMs = 30 * 24 * 3_600_000
+
+/** Reading the storage and comparing it with its hashes. */
+export function createScrubActivities(deps: ScrubDeps): ScrubActivities {
+  return {
+    async choosePrefixes({ count }) {
+      await forgetRepairsBefore(deps.db, new Date(deps.clock().getTime() - repairPeriodMs))
+      return await listPrefixesToVerify(deps.db, count)
+    },
+
+    async verifyObjects({ prefix }) {
+      const from = activityInfo().heartbeatDetails as ScrubProgress | undefined
+      const { after: _, ...report } = await verifyPrefix(deps, prefix, heartbeat, from)
+      return report
+    },
+  }
+}

@@ -1,0 +1,26 @@
+/** Reads a part of the storage every hour; Temporal adds the instant to the id of each workflow. */
+export const storageScrub = { schedule_id: 'schedule:scrub-storage', workflow_id: 'scrub-storage' } as const
+
+export interface ScrubInput {
+  /** How many of the 256 parts of the storage are read, 1 to 256; those come first that were not read for the longest time. */
+  readonly prefixes?: number
+}
+
+/** What was found in a part of the storage. */
+export interface ScrubReport {
+  readonly objects: number
+  /** Without gzip variants. */
+  readonly bytes: number
+  /** Objects that nobody can read until they are stored again. */
+  readonly damaged: number
+  /** Objects that were damaged and are whole again. */
+  readonly repaired: number
+}
+
+/** Activities of the control queue, implemented in `activities/scrub.ts`. Each may be repeated. */
+export interface ScrubActivities {
+  /** The parts of the storage that were not verified for the longest time. */
+  choosePrefixes(input: { readonly count: number }): Promise<string[]>
+  /** Compares the objects of one part with their hashes; goes on where an earlier try has ended. */
+  verifyObjects(input: { readonly prefix: string }): Promise<ScrubReport>
+}
