@@ -1,7 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { findBuildInput } from '../../workflows/build-input.ts'
-import { tarGz } from '../infra/archives.ts'
 import { type Files, type GitServer, git, startGitServer } from '../infra/git-server.ts'
 import { makeSite, page, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
@@ -180,26 +178,6 @@ test('G04: the pull request of a fork waits for its approval, then it is built w
   const next = await request(site, 'synchronize', forkCommit(site, 'and more of it'), true)
   expect((await ready(site, next.deploy_id)).url).toBe(url)
   await shows(url, 'and more of it')
-})
-
-test('builds are trusted as what they are made from: the live branch, a branch preview, the pull request of a fork', async () => {
-  const site = await connected()
-  const trust = async (deployId: string) => (await findBuildInput(w.db, w.config.plans, deployId))?.trust
-  const live = (await call(site, 'POST git/deploy')).body.id
-  expect((await w.ended(live, site.key)).status).toBe('active')
-  expect(await trust(live)).toBe('production')
-  const branch = (await push(site, 'on a branch')).deploy_id
-  await ready(site, branch)
-  expect(await trust(branch)).toBe('preview')
-  await request(site, 'opened', forkCommit(site, 'of a stranger'), true)
-  const waiting = (await list(site)).find((preview: { from_fork: boolean }) => preview.from_fork)
-  const fork = (await call(site, `POST git/previews/${waiting.id}/approval`)).body.newest_deploy_id
-  await ready(site, fork)
-  expect(await trust(fork)).toBe('fork')
-  const archive = { bytes: tarGz([{ name: 'index.html', data: 'x' }]), type: 'application/gzip', key: site.key }
-  const { body } = await w.call(`POST /api/v1/sites/${site.id}/deploys?activate=false`, archive)
-  await w.ended(body.id, site.key)
-  expect(await trust(body.id)).toBe('preview')
 })
 
 test('Z02 Z05 P03: below Start branches are skipped, and an approval is refused, as it is while the project is suspended', async () => {
