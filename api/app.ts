@@ -1,6 +1,8 @@
 import Koa, { type Context as KoaContext, type Next } from 'koa'
 import type { AppError } from '../core/errors.ts'
 import { authenticate } from './authenticate.ts'
+import { dropBody } from './body.ts'
+import { clientAddress } from './client-address.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy } from './docs.ts'
 import { readiness } from './health.ts'
@@ -25,17 +27,14 @@ const operator: Caller = {
   suspended: false,
 }
 
-/** Caddy is the only peer, and sets this header to exactly one address. */
-const clientAddress = (koa: KoaContext) => koa.get('x-forwarded-for') || koa.ip
-
 /** The control plane. Every request passes the middleware in the order of the last lines. */
 export function createApp(deps: Deps & { readonly operatorToken: string }): Koa {
   const guard = createOperatorGuard(deps.operatorToken)
   const metrics = createMetrics(deps)
-  const project = restRouter(operations, async (koa) => ({
-    ...deps,
-    caller: await authenticate(deps, koa.get('authorization') || undefined),
-  }))
+  const project = restRouter(operations, async (koa) => {
+    const caller = await authenticate(deps, koa.get('authorization') || undefined)
+    return { ...deps, caller, db: deps.admission.databaseOf(caller.project_id) }
+  })
   const operatorRouter = restRouter(operatorOperations, async (koa): Promise<Context> => {
     await guard.admit(koa.get('authorization') || undefined, clientAddress(koa))
     return { ...deps, caller: operator }
@@ -73,6 +72,11 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     }
   }
 
+  async function cutOffUnwantedBodies({ req, res }: KoaContext, next: Next): Promise<void> {
+    res.once('finish', () => dropBody(req))
+    await next()
+  }
+
   async function serveHealth(koa: KoaContext, next: Next): Promise<void> {
     if (koa.path === '/healthz') koa.body = { ok: true }
     else if (koa.path === '/readyz') {
@@ -104,6 +108,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   app.use(logRequest)
   app.use(setHeaders)
   app.use(answerErrors)
+  app.use(cutOffUnwantedBodies)
   app.use(serveHealth)
   app.use(serveMetrics)
   app.use(serveDocuments)

@@ -35,12 +35,14 @@ export async function authenticate(deps: Deps, header: string | undefined): Prom
   const token = bearerToken(header)
   if (token === undefined) throw unauthorized('send your project key in the header Authorization: Bearer <key>')
   const [, id, secret] = keyPattern.exec(token) ?? []
-  const key = id === undefined ? undefined : await findKey(deps.db, id)
+  // many requests with one key wait for each other, whether it is right or not
+  const db = deps.admission.databaseOf(`key ${id}`)
+  const key = id === undefined ? undefined : await findKey(db, id)
   // compared even when there is no key, so that the time tells nothing
   const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret ?? ''))
   if (!key || !matches) throw unauthorized('this key is unknown or revoked; use another, or ask for a new one')
   const now = deps.clock()
-  if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) await touchKey(deps.db, key.id, now)
+  if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) await touchKey(db, key.id, now)
   const { project_id, project_name, plan, suspended, scope } = key
   return {
     key: { id: key.id, name: key.name, last_used_at: key.last_used_at },

@@ -1,13 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
-import { mkdir, readFile, rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
-import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import getRawBody from 'raw-body'
 import { AppError, invalid } from '../core/errors.ts'
-import { cutLongTexts, type LongTexts } from './long-texts.ts'
+import { maxToolBodyBytes, minBodyBytesPerSecond, slowBodyGraceMs } from '../core/limits.ts'
 
 const mediaTypeOf = (request: IncomingMessage) =>
   (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
@@ -33,34 +26,10 @@ export function requireMediaType(request: IncomingMessage, accepted: readonly st
 }
 
 /** @throws AppError `unsupported_media_type` unless it is JSON in UTF-8, as RFC 8259 has it */
-function requireJson(request: IncomingMessage): void {
+export function requireJson(request: IncomingMessage): void {
   requireMediaType(request, ['application/json'])
   const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(request.headers['content-type'] ?? '')?.[1]
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) throw unsupported(`send JSON in UTF-8, not in ${charset}`)
-}
-
-const tooLarge = (maxBytes: number) => new AppError('too_large', `the body is larger than ${maxBytes} bytes`)
-const aborted = () => invalid('the body ended before its announced length')
-
-/**
- * The bytes of a body that somebody else limits. Reading less than all of it leaves the connection usable for the answer,
- * which a pipeline on the request itself would not.
- */
-export function bodyStream(request: IncomingMessage): Readable {
-  return Readable.from(request.iterator({ destroyOnReturn: false }), { objectMode: false })
-}
-
-/** A JSON body as text, in memory. @throws AppError `unsupported_media_type`, `too_large`, `invalid` */
-export async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
-  requireJson(request)
-  try {
-    return parseJson(await getRawBody(request, { limit: maxBytes, length: request.headers['content-length'] ?? null }))
-  } catch (error) {
-    const type = (error as { type?: string }).type
-    if (type === 'entity.too.large') throw tooLarge(maxBytes)
-    if (type === 'request.aborted' || type === 'request.size.invalid') throw aborted()
-    throw error
-  }
 }
 
 /** Refuses a body where an operation takes none, unless it is JSON, which is ignored. */
@@ -68,62 +37,110 @@ export function refuseOtherBodies(request: IncomingMessage): void {
   if (hasBody(request)) requireJson(request)
 }
 
+/** How slowly a body may arrive: an average, after a grace. */
+export interface Pace {
+  readonly graceMs: number
+  readonly minBytesPerSecond: number
+}
+
+const usualPace: Pace = { graceMs: slowBodyGraceMs, minBytesPerSecond: minBodyBytesPerSecond }
+
 /**
- * Receives a large JSON body into a file. Parse it, as a whole or without its long strings, when it is its turn; dispose it in any case.
- * @throws AppError `unsupported_media_type`, `too_large`
+ * The bytes of a body as they arrive. Only the time in which the server waits for the sender counts as slow. Reading less than all of it
+ * leaves the connection usable for the answer, which a pipeline on the request itself would not.
+ * @param hold called with the length of each chunk before it is handed on; may refuse it
+ * @throws AppError `too_large`, `invalid` when it breaks off or arrives too slowly
  */
-export async function spoolJson(request: IncomingMessage, maxBytes: number, dir: string) {
-  requireJson(request)
-  if ((announcedBytes(request) ?? 0) > maxBytes) throw tooLarge(maxBytes)
-  await mkdir(dir, { recursive: true, mode: 0o700 })
-  const file = join(dir, randomUUID())
-  const remove = () => rm(file, { force: true })
-  try {
-    await pipeline(limited(request, maxBytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }))
-  } catch (error) {
-    await remove()
-    if (request.errored || !request.complete) throw error instanceof AppError ? error : aborted()
-    throw error
-  }
-  return {
-    parse: async () => parseJson(await readFile(file)),
-    parseShort: () => parseShort(file),
-    [Symbol.asyncDispose]: remove,
-  }
-}
-
-/** The value of a JSON document in a file; its long strings stay there, and are valid. @throws AppError `invalid` */
-async function parseShort(file: string): Promise<{ value: unknown; texts: LongTexts }> {
-  const { json, texts } = await cutLongTexts(file)
-  const value = parseJson(json)
-  for (const text of texts.values()) for await (const _piece of text.pieces());
-  return { value, texts }
-}
-
-async function* limited(request: IncomingMessage, maxBytes: number): AsyncGenerator<Buffer> {
+export async function* arriving(
+  request: IncomingMessage,
+  {
+    maxBytes,
+    hold,
+    pace = usualPace,
+  }: { readonly maxBytes?: number; readonly hold?: (bytes: number) => void; readonly pace?: Pace },
+): AsyncGenerator<Buffer, void, void> {
+  if (maxBytes !== undefined) refuseAnnounced(request, maxBytes)
+  const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>
   let bytes = 0
-  for await (const chunk of bodyStream(request) as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > maxBytes) throw tooLarge(maxBytes)
-    yield chunk
+  let waitedMs = 0
+  let isWaiting = false
+  try {
+    for (;;) {
+      const startedAt = performance.now()
+      const patienceMs = pace.graceMs + (bytes / pace.minBytesPerSecond) * 1000 - waitedMs
+      isWaiting = true
+      const next = await withDeadline(nextChunk(request, chunks), patienceMs, () => tooSlow(pace))
+      isWaiting = false
+      waitedMs += performance.now() - startedAt
+      if (next.done) return
+      bytes += next.value.length
+      if (maxBytes !== undefined && bytes > maxBytes) throw tooLarge(maxBytes)
+      hold?.(next.value.length)
+      yield next.value
+    }
+  } finally {
+    // an iterator that waits for the sender would take the return only when the next chunk is there
+    if (!isWaiting) await chunks.return?.()
   }
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const tooLarge = (maxBytes: number) => new AppError('too_large', `the body is larger than ${maxBytes} bytes`)
+const tooSlow = ({ graceMs, minBytesPerSecond }: Pace) =>
+  invalid(
+    `the body arrived too slowly: after ${graceMs / 1000} s it has to keep up ${minBytesPerSecond / 1024} KB a second; send it again`,
+  )
 
-/** @throws AppError `invalid` saying where it stops being JSON in UTF-8 */
-function parseJson(bytes: Uint8Array): unknown {
-  let text: string
+/** A body in memory, as it was sent. @throws AppError as {@link arriving} */
+export async function receiveBytes(request: IncomingMessage, maxBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for await (const chunk of arriving(request, { maxBytes, hold })) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+/** @throws AppError `too_large` for a body that says so itself; for those that nobody reads */
+export function refuseAnnounced(request: IncomingMessage, maxBytes: number): void {
+  if ((announcedBytes(request) ?? 0) > maxBytes) throw tooLarge(maxBytes)
+}
+
+/**
+ * Reads the rest of a body whose request was answered, for many senders look for the answer only when they have sent everything. The
+ * connection is closed when the sender does not keep up the usual pace, or sends more than anybody may.
+ */
+export function dropBody(request: IncomingMessage): void {
+  if (request.complete) return
+  const { socket } = request
+  let seenBytes = socket.bytesRead
+  const end = seenBytes + maxToolBodyBytes
+  const timer = setInterval(() => {
+    if (request.complete || socket.destroyed) return clearInterval(timer)
+    const arrived = socket.bytesRead - seenBytes
+    seenBytes = socket.bytesRead
+    if (arrived < (slowBodyGraceMs / 1000) * minBodyBytesPerSecond || seenBytes > end) socket.destroy()
+  }, slowBodyGraceMs)
+  request.once('end', () => clearInterval(timer))
+  socket.once('close', () => clearInterval(timer))
+  request.resume()
+}
+
+async function nextChunk(request: IncomingMessage, chunks: AsyncIterator<Buffer>): Promise<IteratorResult<Buffer>> {
   try {
-    text = utf8.decode(bytes)
-  } catch {
-    throw invalid('the body is not valid UTF-8')
-  }
-  try {
-    return JSON.parse(text) as unknown
+    return await chunks.next()
   } catch (error) {
-    throw invalid(
-      text.trim() === '' ? 'the body is empty; send a JSON object' : `the body is not valid JSON: ${(error as Error).message}`,
-    )
+    if (request.complete) throw error
+    throw invalid('the body ended before its announced length')
+  }
+}
+
+async function withDeadline<T>(work: Promise<T>, patienceMs: number, late: () => Error): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(late()), Math.max(0, patienceMs))
+  })
+  // the one that comes second is of no interest
+  work.catch(() => undefined)
+  try {
+    return await Promise.race([work, deadline])
+  } finally {
+    clearTimeout(timer)
   }
 }

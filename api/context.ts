@@ -10,8 +10,8 @@ import type { LookUpDomain } from '../infra/domains/look-up.ts'
 import type { Logger } from '../infra/log.ts'
 import type { SiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import type { Relay, WorkflowClient } from '../workflows/client.ts'
+import type { Admission } from './admission.ts'
 import type { LogFollowers } from './follow-logs.ts'
-import type { Turns } from './turns.ts'
 
 /** What the control plane works with; made once per process. */
 export interface Deps {
@@ -28,11 +28,11 @@ export interface Deps {
   readonly clock: () => Date
   readonly relay: Relay
   readonly workflows: Pick<WorkflowClient, 'ping'>
-  /** Takes large requests one at a time. */
-  readonly turns: Turns
+  /** What this process takes on at once, shared between projects. */
+  readonly admission: Admission
   /** Aborted when the server is about to close: answers without an end have to end. */
   readonly draining: AbortSignal
-  /** Folder for request bodies in flight. */
+  /** Folder for the long strings of bodies in flight. */
   readonly spoolDir: string
 }
 
@@ -46,6 +46,7 @@ export interface Caller {
   readonly suspended: boolean
 }
 
+/** What one call works with; `db` is the caller's share of the connections. */
 export interface Context extends Deps {
   readonly caller: Caller
 }

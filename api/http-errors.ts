@@ -1,5 +1,5 @@
 import { AppError, type ErrorKind, unavailable } from '../core/errors.ts'
-import { isDatabaseAway } from '../infra/db/database.ts'
+import { isDatabaseAway, isLockTimeout } from '../infra/db/database.ts'
 
 /** The only place where a kind of error has an HTTP status. */
 export const statusOf = {
@@ -21,6 +21,8 @@ export const statusOf = {
 export function visibleError(error: unknown): AppError | undefined {
   if (error instanceof AppError) return error
   if (isDatabaseAway(error)) return unavailable('the database does not answer or has no room left; try again in a few seconds')
+  if (isLockTimeout(error))
+    return unavailable('earlier requests of the project are still being worked on; try again in a few seconds')
   return undefined
 }
 

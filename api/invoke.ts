@@ -6,7 +6,7 @@ import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
 import type { Operation, Upload } from './operation.ts'
 
-/** The input of a call before it is checked; `upload` only for operations with raw bytes, `texts` only for large bodies. */
+/** The input of a call before it is checked. Only operations with raw bytes see the upload, only those with large bodies the texts. */
 export interface RawCall {
   readonly input: Record<string, unknown>
   readonly upload?: Upload
@@ -25,16 +25,17 @@ export function authorize(op: Operation, ctx: Context): void {
  */
 export async function invoke(op: Operation, ctx: Context, receive: () => Promise<RawCall>, pathNames: readonly string[] = []) {
   const call = async () => {
-    const { input: raw, ...received } = await receive()
+    const { input: raw, upload, texts } = await receive()
     const input = parseInput(op.input, raw, pathNames) as never
     const target = (await op.load(ctx, input)) as never
     if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended()
     if (op.requires && !planAllows(ctx.caller.plan, op.requires)) {
       throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`)
     }
+    const received = { ...(op.raw ? { upload } : {}), ...(op.largeBody ? { texts } : {}) }
     return await op.handler(ctx, { ...(input as object), ...received } as never, target)
   }
-  return op.largeBody ? await ctx.turns.run(call) : await call()
+  return op.largeBody ? await ctx.admission.runLarge(ctx.caller.project_id, call) : await call()
 }
 
 export const suspended = () => paymentRequired('the project is suspended for non-payment; pay the bill, then try again')

@@ -1,12 +1,14 @@
 /** Why a parsed body is no request of JSON-RPC 2.0 that the tool server takes, and the id under which to say so. */
-interface Refusal {
+export interface Refusal {
   readonly id: string | number | null
+  readonly code: number
   readonly message: string
 }
 
 /** The codes of JSON-RPC 2.0, section 5.1. */
 export const parseErrorCode = -32700
-export const invalidRequestCode = -32600
+const invalidRequestCode = -32600
+const invalidParamsCode = -32602
 
 /** An error answer of JSON-RPC 2.0. */
 export const jsonRpcError = (id: Refusal['id'], code: number, message: string) => ({
@@ -27,11 +29,12 @@ const isId = (value: unknown): value is string | number => typeof value === 'str
  * revision 2025-06-18, and a null id was never allowed. What else a revision asks for is left to the library.
  */
 export function refusalOf(message: unknown): Refusal | undefined {
-  if (Array.isArray(message)) return { id: null, message: 'batches are not supported; send one message per request' }
-  if (!isObject(message)) return { id: null, message: 'the body must be a JSON-RPC 2.0 message, which is an object' }
+  const invalidRequest = { id: null, code: invalidRequestCode }
+  if (Array.isArray(message)) return { ...invalidRequest, message: 'batches are not supported; send one message per request' }
+  if (!isObject(message)) return { ...invalidRequest, message: 'the body must be a JSON-RPC 2.0 message, which is an object' }
   const { jsonrpc, method, params } = message
   const id = isId(message.id) ? message.id : null
-  const refuse = (text: string) => ({ id, message: text })
+  const refuse = (text: string, code = invalidRequestCode) => ({ id, code, message: text })
   if (jsonrpc !== '2.0') return refuse('jsonrpc must be "2.0"')
   if ('id' in message && typeof id !== 'string' && !Number.isSafeInteger(id)) return refuse('id must be a text or an integer')
   if (!('method' in message)) return 'result' in message || 'error' in message ? undefined : refuse('method is missing')
@@ -40,8 +43,10 @@ export function refusalOf(message: unknown): Refusal | undefined {
   return method === 'tools/call' && 'id' in message ? toolCallRefusal(params ?? {}, refuse) : undefined
 }
 
-function toolCallRefusal(params: Members, refuse: (text: string) => Refusal): Refusal | undefined {
-  if (typeof params.name !== 'string') return refuse('params.name must be the name of a tool; tools/list shows them all')
+function toolCallRefusal(params: Members, refuse: (text: string, code: number) => Refusal): Refusal | undefined {
+  if (typeof params.name !== 'string') {
+    return refuse('params.name must be the name of a tool; tools/list shows them all', invalidParamsCode)
+  }
   if (params.arguments === undefined || isObject(params.arguments)) return undefined
-  return refuse('params.arguments must be an object')
+  return refuse('params.arguments must be an object', invalidParamsCode)
 }

@@ -1,6 +1,5 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { maxWaitingDeployFiles } from '../core/limits.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
@@ -13,15 +12,17 @@ import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
+import { createAdmission } from './admission.ts'
 import { createApp } from './app.ts'
 import { createLogFollowers } from './follow-logs.ts'
-import { createTurns } from './turns.ts'
 
 /** In which a 50 MB upload has to arrive. */
 const uploadTimeoutMs = 600_000
 
 /** Callers rather get a 503 than wait for a server that is stuck. */
 const queryTimeoutMs = 4000
+/** Less than a query may take, so that the server itself ends the wait and the connection is free again. */
+const lockTimeoutMs = 3000
 
 await runMain('api', async () => {
   const config = loadConfig()
@@ -30,11 +31,12 @@ await runMain('api', async () => {
   const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
   const address = required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS')
   await using stack = new AsyncDisposableStack()
-  const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL'), { queryTimeoutMs }))
+  const databaseUrl = required(config.database.url, 'PLINTH_DATABASE_URL')
+  const { db, shareDatabase } = stack.use(openDatabase(databaseUrl, { queryTimeoutMs, lockTimeoutMs }))
   const workflows = stack.use(openWorkflowClient({ address, namespace: config.temporal.namespace }))
   const relay = stack.use(startRelay(db, workflows, log))
   const spoolDir = join(config.dataDir, 'spool')
-  // bodies that a killed process left behind; nothing in here was acknowledged
+  // what a process left that was killed while it made a file; nothing in here was acknowledged
   await rm(spoolDir, { recursive: true, force: true })
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
@@ -53,7 +55,7 @@ await runMain('api', async () => {
     clock: () => new Date(),
     relay,
     workflows,
-    turns: createTurns(maxWaitingDeployFiles),
+    admission: createAdmission(shareDatabase),
     draining: draining.signal,
     spoolDir,
     operatorToken,

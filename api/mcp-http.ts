@@ -2,20 +2,24 @@ import { Readable } from 'node:stream'
 import { validateHostHeader } from '@modelcontextprotocol/server'
 import type { Context as KoaContext, Next } from 'koa'
 import { AppError } from '../core/errors.ts'
-import { maxJsonBodyBytes, maxToolBodyBytes } from '../core/limits.ts'
+import { type Scope, scopes } from '../core/scopes.ts'
+import type { Admitted } from './admission.ts'
 import { authenticate } from './authenticate.ts'
-import { announcedBytes, readJson, spoolJson } from './body.ts'
 import type { Context, Deps } from './context.ts'
-import { invalidRequestCode, jsonRpcError, parseErrorCode, refusalOf } from './json-rpc.ts'
+import { type JsonBody, receiveJson } from './json-body.ts'
+import { toolBoundsOf } from './json-bounds.ts'
+import { jsonRpcError, parseErrorCode, type Refusal, refusalOf } from './json-rpc.ts'
+import type { JsonBounds } from './json-scanner.ts'
 import { createToolServer } from './mcp.ts'
 import type { Operation } from './operation.ts'
 
 /**
  * `POST /mcp`: what HTTP has to do with the tool server. Refusals of HTTP's own (401, 403, 405, 413, 415) look as in REST; a body that is
- * no message is refused as JSON-RPC says, with 400. Large bodies are received into a file and served one at a time.
+ * no message is refused as JSON-RPC says, with 400. How large a body may be follows from the tools that the key may call.
  */
 export function createToolEndpoint(operations: readonly Operation[], deps: Deps) {
   const serve = createToolServer(operations)
+  const bounds = Object.fromEntries(scopes.map((scope) => [scope, toolBoundsOf(operations, scope)])) as Record<Scope, JsonBounds>
   const { base, mcp } = deps.config.urls
   const origins = new Set([base, mcp].map((url) => new URL(url).origin))
   const hosts = [...[base, mcp].map((url) => new URL(url).hostname), 'localhost', '127.0.0.1', '[::1]']
@@ -31,17 +35,15 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps)
     }
   }
 
-  async function answerMessage(koa: KoaContext, parse: () => Promise<unknown>, ctx: Context): Promise<void> {
-    let message: unknown
+  /** Undefined when it is no JSON, which is answered. */
+  async function receive(koa: KoaContext, ctx: Context, admitted: Admitted): Promise<JsonBody | undefined> {
     try {
-      message = await parse()
+      return await receiveJson(koa.req, bounds[ctx.caller.scope], { admitted, spoolDir: deps.spoolDir })
     } catch (error) {
-      if (error instanceof AppError && error.kind === 'invalid') return refuse(koa, null, parseErrorCode, error.message)
-      throw error
+      if (!(error instanceof AppError) || error.kind !== 'invalid') throw error
+      refuse(koa, { id: null, code: parseErrorCode, message: error.message })
+      return undefined
     }
-    const refusal = refusalOf(message)
-    if (refusal) return refuse(koa, refusal.id, invalidRequestCode, refusal.message)
-    await respond(koa, await serve(toolRequest(koa, mcp), message, ctx))
   }
 
   return async (koa: KoaContext, next: Next): Promise<void> => {
@@ -50,18 +52,18 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps)
       throw new AppError('method_not_allowed', 'the tool server takes POST with a JSON-RPC 2.0 message', { allow: ['POST'] })
     }
     refuseBrowserTricks(koa)
-    const ctx = { ...deps, caller: await authenticate(deps, koa.get('authorization') || undefined) }
-    if ((announcedBytes(koa.req) ?? Number.POSITIVE_INFINITY) <= maxJsonBodyBytes) {
-      return await answerMessage(koa, () => readJson(koa.req, maxJsonBodyBytes), ctx)
-    }
-    await using spooled = await spoolJson(koa.req, maxToolBodyBytes, deps.spoolDir)
-    // the whole call is one turn, so an operation that would wait for a turn of its own already has it
-    const turns = { run: <T>(work: () => Promise<T>) => work() }
-    await deps.turns.run(() => answerMessage(koa, () => spooled.parse(), { ...ctx, turns }))
+    const caller = await authenticate(deps, koa.get('authorization') || undefined)
+    const ctx = { ...deps, caller, db: deps.admission.databaseOf(caller.project_id) }
+    using admitted = deps.admission.enter({ kind: 'project', id: caller.project_id })
+    await using body = await receive(koa, ctx, admitted)
+    if (!body) return
+    const refusal = refusalOf(body.value)
+    if (refusal) return refuse(koa, refusal)
+    await respond(koa, await serve(toolRequest(koa, mcp), body, ctx))
   }
 }
 
-function refuse(koa: KoaContext, id: string | number | null, code: number, message: string): void {
+function refuse(koa: KoaContext, { id, code, message }: Refusal): void {
   koa.status = 400
   koa.body = jsonRpcError(id, code, message)
 }

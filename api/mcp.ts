@@ -14,8 +14,10 @@ import { maxToolBodyBytes } from '../core/limits.ts'
 import type { Context } from './context.ts'
 import { internalMessage, statusOf, visibleError } from './http-errors.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
+import { rawMember } from './json-bounds.ts'
+import type { LongTexts } from './long-texts.ts'
 import type { Operation } from './operation.ts'
-import { decodeBase64 } from './store-files.ts'
+import { base64Stream, decodeBase64 } from './store-files.ts'
 
 const instructions = `Plinth hosts static sites. Every tool acts within the project of your key; whoami tells its plan and scopes.
 To publish: create_site once (or find one with list_sites), then deploy_files with the full set of files, index.html at the root.
@@ -34,7 +36,7 @@ function toolInput(op: Operation): z.ZodObject {
   return op.input.safeExtend({
     ...(op.raw
       ? {
-          [`${op.raw.name}_base64`]: z
+          [rawMember(op.raw)]: z
             .string()
             .meta({ maxLength: maxToolBodyBytes })
             .describe(`${op.raw.description} In base64.`),
@@ -110,7 +112,7 @@ function toolList(operations: readonly Operation[]): Tool[] {
 type Arguments = Record<string, unknown>
 
 /** A server for one caller; it holds no state between requests. */
-function createServer(operations: readonly Operation[], tools: readonly Tool[], ctx: Context): Server {
+function createServer(operations: readonly Operation[], tools: readonly Tool[], ctx: Context, texts: LongTexts): Server {
   const server = new Server({ name: 'plinth', version: '2026-09-07' }, { capabilities: { tools: {} }, instructions })
   server.setRequestHandler('tools/list', () => ({ tools: [...tools] }))
   server.setRequestHandler('tools/call', async ({ params }) => {
@@ -120,7 +122,7 @@ function createServer(operations: readonly Operation[], tools: readonly Tool[], 
     try {
       authorize(op, ctx)
       requireConfirmation(op, params.arguments ?? {})
-      const result = await invoke(op, ctx, async () => toolCall(op, params.arguments ?? {}))
+      const result = await invoke(op, ctx, async () => toolCall(op, params.arguments ?? {}, texts))
       return answer(Array.isArray(result) ? { items: result } : (result as Arguments), result)
     } catch (error) {
       const visible = visibleError(error)
@@ -143,18 +145,27 @@ function requireConfirmation(op: Operation, { confirm }: Arguments): void {
   throw invalid(`${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`)
 }
 
-function toolCall(op: Operation, args: Arguments): RawCall {
-  if (!op.raw) return { input: args }
-  const field = `${op.raw.name}_base64`
-  const bytes = decodeBase64(z.string().catch('').parse(args[field]), field)
+function toolCall(op: Operation, args: Arguments, texts: LongTexts): RawCall {
+  if (!op.raw) return { input: args, texts }
+  const field = rawMember(op.raw)
+  const text = z.string().catch('').parse(args[field])
+  const long = texts.get(text)
+  if (long) return { input: args, upload: { stream: base64Stream(long, field), expectedBytes: undefined } }
+  const bytes = decodeBase64(text, field)
   return { input: args, upload: { stream: Readable.from([bytes]), expectedBytes: bytes.length } }
+}
+
+/** A parsed message; its long strings are marks. */
+export interface Message {
+  readonly value: unknown
+  readonly texts: LongTexts
 }
 
 /** Serves one parsed request of the caller: the stateless revision, the earlier handshake, or a bare `tools/call`. */
 export function createToolServer(operations: readonly Operation[]) {
   const tools = toolList(operations)
-  return async (request: Request, parsedBody: unknown, ctx: Context): Promise<Response> => {
-    const server = () => createServer(operations, tools, ctx)
+  return async (request: Request, { value: parsedBody, texts }: Message, ctx: Context): Promise<Response> => {
+    const server = () => createServer(operations, tools, ctx, texts)
     if (!(await isLegacyRequest(request, parsedBody))) {
       return await createMcpHandler(server, { legacy: 'reject' }).fetch(request, { parsedBody })
     }

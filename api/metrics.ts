@@ -7,6 +7,7 @@ import { readStorageHealth } from '../infra/db/storage-health.ts'
 import { allBuildMinutes, listBuildTotals } from '../infra/db/usage.ts'
 import { waitingMessages } from '../infra/db/workflow-starts.ts'
 import { buildOutcomes } from '../workflows/contract.ts'
+import type { AdmissionFigures } from './admission.ts'
 import type { Deps } from './context.ts'
 
 const durationBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60]
@@ -21,7 +22,7 @@ export interface Metrics {
 }
 
 /** What a monitoring system reads. Figures of PostgreSQL are those of the whole installation, whichever process is asked. */
-export function createMetrics({ db, config, clock }: Pick<Deps, 'db' | 'config' | 'clock'>): Metrics {
+export function createMetrics({ db, config, clock, admission }: Pick<Deps, 'db' | 'config' | 'clock' | 'admission'>): Metrics {
   const own = new Registry()
   collectDefaultMetrics({ register: own })
   const durations = new Histogram({
@@ -37,6 +38,7 @@ export function createMetrics({ db, config, clock }: Pick<Deps, 'db' | 'config' 
     help: 'Builds that one runner runs at once, as this process is configured.',
     registers: [own],
   }).set(config.build.slots)
+  const admitted = admissionMetrics(own)
   const stored = storedMetrics()
 
   return {
@@ -45,6 +47,7 @@ export function createMetrics({ db, config, clock }: Pick<Deps, 'db' | 'config' 
       durations.observe({ route: routeOf(koa), status: koa.status }, seconds)
     },
     async text() {
+      admitted.set(admission.figures())
       try {
         stored.set(await readFigures(db, clock()))
       } catch (error) {
@@ -63,6 +66,38 @@ function routeOf(koa: KoaContext): string {
   const { _matchedRoute: matched } = koa as KoaContext & { readonly _matchedRoute?: unknown }
   if (typeof matched === 'string') return `${koa.method} ${matched.replaceAll(/:(\w+)/g, '{$1}')}`
   return plainRoutes.has(koa.path) ? `${koa.method} ${koa.path}` : 'other'
+}
+
+/** What this process has taken on, and refused. */
+function admissionMetrics(registry: Registry) {
+  const registers = [registry]
+  const gauge = (name: string, help: string) => new Gauge({ name, help, registers })
+  const held = {
+    requests: gauge('plinth_requests_under_way', 'Requests of projects and webhooks that this process is working on.'),
+    memory: gauge('plinth_body_memory_bytes', 'Bytes of request bodies that this process holds in memory.'),
+    spool: gauge('plinth_body_spool_bytes', 'Bytes of request bodies that this process holds in files.'),
+  }
+  const large = gauge('plinth_large_requests_waiting', 'Requests of deploy-files that wait for the one that is processed.')
+  const connections = gauge('plinth_database_connections_used', 'Connections to the database that projects are using.')
+  const waiting = gauge('plinth_database_connections_waiting', 'Requests of projects that wait for such a connection.')
+  const refused = new Counter({
+    name: 'plinth_requests_refused_total',
+    help: 'Requests refused because a payer had its share (429), or the server too little left (503), by the resource and whose limit it was.',
+    labelNames: ['reason'],
+    registers,
+  })
+  return {
+    set(figures: AdmissionFigures): void {
+      held.requests.set(figures.held.requests)
+      held.memory.set(figures.held.memory)
+      held.spool.set(figures.held.spool)
+      large.set(figures.largeRequestsWaiting)
+      connections.set(figures.connectionsHeld)
+      waiting.set(figures.connectionsWaiting)
+      refused.reset()
+      for (const [reason, count] of figures.refused) refused.inc({ reason }, count)
+    },
+  }
 }
 
 type Figures = Awaited<ReturnType<typeof readFigures>>

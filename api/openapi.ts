@@ -148,7 +148,7 @@ function linksOf(op: Operation, shape: RestShape, all: readonly Operation[]): Zo
 
 /** Statuses of the failures that the operation may answer, in ascending order. */
 function failuresOf(op: Operation, shape: RestShape): number[] {
-  const all: number[] = [401, 403, 415, 500, 503, ...op.errors]
+  const all: number[] = [401, 403, 415, 429, 500, 503, ...op.errors]
   if (shape.pathNames.length > 0) all.push(404)
   if (shape.bodyNames.length > 0) all.push(400, 413)
   if (shape.bodyNames.length + shape.queryNames.length > 0) all.push(422)

@@ -1,12 +1,16 @@
+import { Readable } from 'node:stream'
 import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
 import { z } from 'zod'
 import { AppError, unprocessable } from '../core/errors.ts'
-import { maxJsonBodyBytes } from '../core/limits.ts'
-import { announcedBytes, bodyStream, readJson, refuseOtherBodies, requireMediaType, spoolJson } from './body.ts'
+import type { Admitted } from './admission.ts'
+import { announcedBytes, arriving, refuseOtherBodies, requireMediaType } from './body.ts'
 import type { Context } from './context.ts'
 import { asAnswered } from './event-stream.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
+import { receiveJson } from './json-body.ts'
+import { jsonBoundsOf } from './json-bounds.ts'
+import type { JsonBounds } from './json-scanner.ts'
 import type { Operation } from './operation.ts'
 
 /** Where REST finds the members of an operation's input. */
@@ -42,43 +46,43 @@ export function restRouter<C extends Context>(operations: readonly Operation[], 
   for (const op of operations) {
     const shape = restShape(op)
     if (!shape) continue
+    const route: Route = { op, shape, bounds: jsonBoundsOf(op) }
     router.register(shape.path.replaceAll(/\{(\w+)\}/g, ':$1'), [shape.method], async (koa) => {
       const ctx = await enter(koa)
       authorize(op, ctx)
-      await using received = await receive(op, shape, koa, ctx)
-      koa.body = await invoke(asAnswered(op, koa), ctx, received.call, shape.pathNames)
+      using admitted = ctx.admission.enter({ kind: 'project', id: ctx.caller.project_id })
+      await using received = await receive(route, koa, ctx, admitted)
+      koa.body = await invoke(asAnswered(op, koa), ctx, async () => received.call, shape.pathNames)
     })
   }
   return router
 }
 
-type Received = AsyncDisposable & { readonly call: () => Promise<RawCall> }
+interface Route {
+  readonly op: Operation
+  readonly shape: RestShape
+  readonly bounds: JsonBounds
+}
 
-/** Takes the body from the connection; parsing it may wait for its turn. */
-async function receive(op: Operation, shape: RestShape, koa: Koa, ctx: Context): Promise<Received> {
+type Received = AsyncDisposable & { readonly call: RawCall }
+
+const nothingLeft = { [Symbol.asyncDispose]: async () => undefined }
+
+/** Takes a JSON body from the connection; raw bytes are read by the operation. */
+async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, admitted: Admitted): Promise<Received> {
   const named = { ...queryInput(op, shape, koa), ...(koa.params as Record<string, string>) }
-  const nothing = { [Symbol.asyncDispose]: async () => undefined }
   if (op.raw) {
     requireMediaType(koa.req, op.raw.mediaTypes)
-    const upload = { stream: bodyStream(koa.req), expectedBytes: announcedBytes(koa.req) }
-    return { ...nothing, call: async () => ({ input: named, upload }) }
-  }
-  if (op.largeBody) {
-    const spooled = await spoolJson(koa.req, op.largeBody.maxBytes, ctx.spoolDir)
-    return {
-      call: async () => {
-        const { value, texts } = await spooled.parseShort()
-        return { input: { ...bodyInput(value, shape), ...named }, texts }
-      },
-      [Symbol.asyncDispose]: () => spooled[Symbol.asyncDispose](),
-    }
+    const stream = Readable.from(arriving(koa.req, { hold: (bytes) => admitted.hold('spool', bytes) }), { objectMode: false })
+    return { ...nothingLeft, call: { input: named, upload: { stream, expectedBytes: announcedBytes(koa.req) } } }
   }
   if (shape.bodyNames.length > 0) {
-    const body = await readJson(koa.req, op.maxBodyBytes ?? maxJsonBodyBytes)
-    return { ...nothing, call: async () => ({ input: { ...bodyInput(body, shape), ...named } }) }
+    const body = await receiveJson(koa.req, bounds, { admitted, spoolDir: ctx.spoolDir })
+    const call = { input: { ...bodyInput(body.value, shape), ...named }, texts: body.texts }
+    return { call, [Symbol.asyncDispose]: () => body[Symbol.asyncDispose]() }
   }
   refuseOtherBodies(koa.req)
-  return { ...nothing, call: async () => ({ input: named }) }
+  return { ...nothingLeft, call: { input: named } }
 }
 
 function bodyInput(body: unknown, shape: RestShape): Record<string, unknown> {

@@ -68,7 +68,10 @@ export function readContent(entry: FileEntry, place: string, texts?: LongTexts):
   if (sha256 !== undefined) return readHash({ sha256 }, place)
   const long = texts?.get(content ?? '')
   if (long)
-    return { open: () => Readable.from(encoding ? base64Bytes(long, place) : textBytes(long, place), { objectMode: false }) }
+    return {
+      open: () =>
+        encoding ? base64Stream(long, `${place}: content`) : Readable.from(textBytes(long, place), { objectMode: false }),
+    }
   if (encoding === undefined) {
     return { bytes: bytesOfText(content ?? '', place) }
   }
@@ -85,19 +88,22 @@ async function* textBytes(text: LongText, place: string): AsyncGenerator<Buffer>
   for await (const piece of text.pieces()) yield bytesOfText(piece, place)
 }
 
+/** The bytes of a long text in base64; it fails with `invalid` where it is none. */
+export const base64Stream = (text: LongText, place: string) => Readable.from(base64Bytes(text, place), { objectMode: false })
+
 async function* base64Bytes(text: LongText, place: string): AsyncGenerator<Buffer> {
   let rest = ''
   let ended = false
   for await (const piece of text.pieces()) {
     const digits = rest + piece.replaceAll(/\s/g, '')
     const whole = digits.length - (digits.length % 4)
-    if (ended && digits !== '') throw notBase64(`${place}: content`)
+    if (ended && digits !== '') throw notBase64(place)
     ended = digits.slice(0, whole).endsWith('=')
     rest = digits.slice(whole)
-    yield decodeBase64(digits.slice(0, whole), `${place}: content`)
+    yield decodeBase64(digits.slice(0, whole), place)
   }
-  if (ended && /[^=]/.test(rest)) throw notBase64(`${place}: content`)
-  yield decodeBase64(rest, `${place}: content`)
+  if (ended && /[^=]/.test(rest)) throw notBase64(place)
+  yield decodeBase64(rest, place)
 }
 
 /** @throws AppError `invalid` */

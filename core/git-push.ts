@@ -74,14 +74,13 @@ export function forgeOf(headers: Headers): { readonly forge: Forge; readonly eve
 }
 
 /**
- * The JSON of a body, which GitHub and Gitea put into a form unless told otherwise. Without a body it is empty.
- * @returns undefined when it is neither
+ * The text of the JSON in a body, which GitHub and Gitea put into a form unless told otherwise; empty without one.
+ * @returns undefined when the form is none
  */
-export function payloadOf(headers: Headers, body: string): unknown {
-  const isForm = headerOf(headers, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded')
+export function payloadText(headers: Headers, body: string): string | undefined {
+  if (!headerOf(headers, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded')) return body
   try {
-    const json = isForm ? decodeURIComponent(formMember(body, 'payload').replaceAll('+', ' ')) : body
-    return json.trim() === '' ? {} : JSON.parse(json)
+    return decodeURIComponent(formMember(body, 'payload').replaceAll('+', ' '))
   } catch {
     return undefined
   }
@@ -97,7 +96,7 @@ function formMember(body: string, name: string): string {
 
 /**
  * What a delivery says. Its proof has to be checked before, on the raw bytes.
- * @param body as `payloadOf` reads it
+ * @param body the JSON of `payloadText`, or an empty object
  * @returns undefined when no forge is known by these headers
  */
 export function parseDelivery(headers: Headers, body: unknown): Delivery | undefined {

@@ -65,5 +65,27 @@ export const maxMailsAboutOneThing = 3
 /** The text of a mail is kept this long (addendum E37). */
 export const mailPeriodMs = 30 * 24 * 3_600_000
 
-/** `deploy-files` requests that may wait for the one being processed; the next is refused with 503. */
-export const maxWaitingDeployFiles = 64
+/** A JSON body with long strings, such as the contents of files, takes at most so much memory besides them: 2,000 entries with long paths. */
+export const maxKeptJsonBytes = 8 * MB
+/** A body may arrive as slowly as its sender likes for so long, and then has to keep up this average. */
+export const slowBodyGraceMs = 10_000
+export const minBodyBytesPerSecond = 8 * KB
+
+/**
+ * What one process of the api admits at once: of one payer, and of all. Limits that have to hold across processes are in PostgreSQL. A payer
+ * never gets more than what is still free, so a few greedy ones always leave room for another.
+ */
+export const admissionLimits = {
+  /** Requests from their key, or the site that they are for, until their answer. */
+  requests: { project: 100, site: 40, address: 100, server: 1000 },
+  /** Bytes of bodies in memory. */
+  memory: { project: 32 * MB, site: 20 * MB, address: 40 * MB, server: 160 * MB },
+  /** Bytes of bodies in files. Eight uploads of the largest size at once, and a CI with as many again. */
+  spool: { project: 800 * MB, site: 0, address: 0, server: 4096 * MB },
+  /** `deploy-files` requests that wait for the one that is processed. */
+  largeRequests: { waiting: 16, serverWaiting: 64 },
+  /** Connections to the database; the pool has two more, for what nobody pays for. */
+  connections: { held: 4, server: 8, waiting: 200, serverWaiting: 2000 },
+  /** A request waits for a connection at most so long. */
+  connectionPatienceMs: 10_000,
+} as const

@@ -6,10 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
+import { createAdmission } from '../api/admission.ts'
 import { createApp } from '../api/app.ts'
 import { createLogFollowers } from '../api/follow-logs.ts'
-import { createTurns } from '../api/turns.ts'
-import { maxWaitingDeployFiles } from '../core/limits.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import { openEdge } from '../edge/edge.ts'
@@ -22,7 +21,7 @@ import { openCas } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
 import { createPreviewTokens, type PreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
-import { type Db, openDatabase } from '../infra/db/database.ts'
+import { type Db, type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
 import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
@@ -133,6 +132,8 @@ export interface WorldOptions {
   readonly edgePort?: number
 }
 
+type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
+
 export async function world(options: WorldOptions = {}): Promise<World> {
   await using stack = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-world-'))
@@ -161,7 +162,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   })
   const config = options.plans ? { ...loaded, plans: options.plans } : loaded
   const log = options.log ?? createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
-  const { db } = stack.use(openDatabase(database.url))
+  const { db, shareDatabase } = stack.use(openDatabase(database.url))
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
   let shiftMs = 0
@@ -201,7 +202,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     certificatesPort = edge.certificatesPort ?? 0
   }
   const draining = new AbortController()
-  const openApi = async (resources: AsyncDisposableStack, db: Db): Promise<string> => {
+  const openApi = async (resources: AsyncDisposableStack, { db, shareDatabase }: DatabaseAccess): Promise<string> => {
     const app = createApp({
       config,
       db,
@@ -217,11 +218,12 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       clock,
       relay,
       workflows,
-      turns: createTurns(maxWaitingDeployFiles),
+      admission: createAdmission(shareDatabase),
       spoolDir: join(dir, 'spool'),
       operatorToken,
     })
-    const http = createServer(app.callback())
+    // as openServer has it: a shorter one closes connections that a busy test is about to use
+    const http = createServer({ keepAliveTimeout: 150_000 }, app.callback())
     await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
     resources.defer(() => {
       draining.abort()
@@ -230,7 +232,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     })
     return `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   }
-  const base = await openApi(stack, db)
+  const base = await openApi(stack, { db, shareDatabase })
 
   async function call(endpoint: string, { key, json, bytes, type, headers }: CallOptions = {}): Promise<Answer> {
     const [method = '', path = ''] = endpoint.split(' ')
@@ -314,7 +316,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       const response = await fetch(`http://127.0.0.1:${certificatesPort}${certificate}?server_name=${host}`)
       return response.status === 200 ? await response.text() : undefined
     },
-    openSecondApi: () => openApi(owned, owned.use(openDatabase(database.url)).db),
+    openSecondApi: () => openApi(owned, owned.use(openDatabase(database.url))),
     drain: () => draining.abort(),
     advance(ms) {
       shiftMs += ms

@@ -113,7 +113,7 @@ export const deploy_files = operation({
       { path: 'dot.gif', content: 'R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==', encoding: 'base64' },
     ],
   },
-  largeBody: { maxBytes: maxDeployFilesBodyBytes },
+  largeBody: { maxBytes: maxDeployFilesBodyBytes, longMembers: ['content'] },
   load: siteOfCaller,
   output: Deploy,
   errors: [400, 402, 409, 429, 503],

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { z } from 'zod'
-import { AppError, invalid, notFound } from '../../core/errors.ts'
-import { forgeOf, parseDelivery, payloadOf } from '../../core/git-push.ts'
+import { AppError, invalid, notFound, tooManyRequests } from '../../core/errors.ts'
+import { forgeOf, parseDelivery, payloadText } from '../../core/git-push.ts'
 import { maxHookBodyBytes } from '../../core/limits.ts'
 import { open, SealError } from '../../infra/crypto/seal.ts'
 import {
@@ -14,35 +15,60 @@ import {
   saveRefusedDelivery,
   touchDeployHook,
 } from '../../infra/db/git-connections.ts'
-import { verifyDelivery } from '../../infra/forges/verify.ts'
+import { missingProof, verifyDelivery } from '../../infra/forges/verify.ts'
 import { acceptGitDeploy } from '../accept-git-deploy.ts'
 import { unauthorized } from '../authenticate.ts'
+import { receiveBytes, refuseAnnounced } from '../body.ts'
+import { clientAddress } from '../client-address.ts'
 import type { Deps } from '../context.ts'
+import { parseBoundedJson } from '../json-body.ts'
+import type { JsonBounds } from '../json-scanner.ts'
 import { noHookedSite, siteOf, type Taken, takeEvents } from './git-events.ts'
-import { createReceiver } from './receive-body.ts'
 
 const refusalPauseMs = 1000
 const maxResultLength = 1000
-const bodyLimits = { maxBytes: maxHookBodyBytes, maxHeldBytes: 24 * maxHookBodyBytes, patienceMs: 30_000 }
+/** Wrong proofs of one address for one site that are noted; further ones get 429. A right one always works: forges share addresses. */
+const wrongPerMinute = 10
+/** A push of the 2,048 commits that GitHub sends has fewer. */
+const payloadBounds: JsonBounds = {
+  maxBytes: maxHookBodyBytes,
+  maxKeptBytes: maxHookBodyBytes,
+  maxValues: 200_000,
+  longMembers: new Set(),
+}
 
 /** What forges and other services call without a key: who may is proved by a signature, or by knowing the address. */
 export function gitHooks(deps: Deps): Router {
-  const receive = createReceiver(bodyLimits)
+  const wrong = new RateLimiterMemory({ points: wrongPerMinute, duration: 60 })
   const router = new Router({ strict: true, sensitive: true })
 
   router.post('/hooks/git/:site_id', async (koa) => {
+    const address = clientAddress(koa)
+    using caller = deps.admission.enter({ kind: 'address', id: address })
     const siteId = z.uuid().safeParse(koa.params.site_id)
-    const connection = siteId.success ? await findHookedConnection(deps.db, siteId.data) : undefined
+    const db = deps.admission.databaseOf(`address ${address}`)
+    const connection = siteId.success ? await findHookedConnection(db, siteId.data) : undefined
     if (!connection) throw noHookedSite()
-    koa.body = await takeDelivery(deps, connection, koa, await receive(koa))
+    using delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
+    const hold = (bytes: number) => {
+      caller.hold('memory', bytes)
+      delivery.hold('memory', bytes)
+    }
+    const own = { ...deps, db: deps.admission.databaseOf(connection.project_id) }
+    const receive = () => receiveBytes(koa.req, maxHookBodyBytes, hold)
+    koa.body = await takeDelivery(own, connection, koa, { receive, wrong })
   })
 
   router.post('/hooks/deploy/:secret', async (koa) => {
+    const address = clientAddress(koa)
+    using _caller = deps.admission.enter({ kind: 'address', id: address })
     const sha256 = hashDeployHook(koa.params.secret ?? '')
-    const connection = await findConnectionOfDeployHook(deps.db, sha256)
+    const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(`address ${address}`), sha256)
     if (!connection) throw unknownDeployHook()
-    await receive(koa)
-    koa.body = await deployByHook(deps, connection, sha256)
+    using _delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
+    // nothing in it is asked for
+    refuseAnnounced(koa.req, maxHookBodyBytes)
+    koa.body = await deployByHook({ ...deps, db: deps.admission.databaseOf(connection.project_id) }, connection, sha256)
   })
   return router
 }
@@ -53,15 +79,25 @@ export const loggedPath = (path: string) => (/^\/+hooks/i.test(path) && !/^\/hoo
 export const hashDeployHook = (secret: string) => createHash('sha256').update(secret).digest('hex')
 const unknownDeployHook = () => notFound('there is no deploy hook at this address; make one for the site')
 
-async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, raw: Buffer) {
+interface Receiving {
+  readonly receive: () => Promise<Buffer>
+  readonly wrong: RateLimiterMemory
+}
+
+async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, { receive, wrong }: Receiving) {
   const { headers } = koa.req
   const { site_id } = connection
   const now = deps.clock()
   const sender = forgeOf(headers)
   const seen = { at: now.toISOString(), forge: sender?.forge ?? 'generic', event: (sender?.event ?? '').slice(0, 100) } as const
 
-  const verdict = verifyDelivery({ headers, raw, secret: webhookSecret(deps, connection), now })
+  const secret = webhookSecret(deps, connection)
+  const missing = missingProof({ headers, secret })
+  const raw = missing === undefined ? await receive() : Buffer.alloc(0)
+  const verdict =
+    missing === undefined ? verifyDelivery({ headers, raw, secret, now }) : ({ ok: false, reason: missing } as const)
   if (!verdict.ok) {
+    await limitWrongProofs(wrong, `${site_id} ${clientAddress(koa)}`)
     const refused = { ...seen, result: `refused: ${verdict.reason}` }
     await saveRefusedDelivery(deps.db, site_id, refused, new Date(now.getTime() - refusalPauseMs))
     deps.log.debug({ site_id, forge: seen.forge }, 'webhook refused')
@@ -81,6 +117,17 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
   }
 }
 
+/** @throws AppError `too_many_requests` */
+async function limitWrongProofs(wrong: RateLimiterMemory, sender: string): Promise<void> {
+  try {
+    await wrong.consume(sender)
+  } catch (limit) {
+    if (!(limit instanceof RateLimiterRes)) throw limit
+    const seconds = Math.ceil(limit.msBeforeNext / 1000)
+    throw tooManyRequests('too many deliveries without the right proof; set the secret at the forge and wait a minute', seconds)
+  }
+}
+
 /** Empty when none proves anything. */
 function webhookSecret({ keyring }: Deps, { site_id, webhook_secret_sealed }: HookedConnection): string {
   if (webhook_secret_sealed === null) return ''
@@ -93,10 +140,11 @@ function webhookSecret({ keyring }: Deps, { site_id, webhook_secret_sealed }: Ho
   }
 }
 
+/** @throws AppError `invalid` when it is no JSON, or more than any forge sends */
 function readPayload(koa: Koa, raw: Buffer): unknown {
-  const payload = payloadOf(koa.req.headers, raw.toString('utf8'))
-  if (payload === undefined) throw invalid('the body is not JSON; let the webhook send application/json')
-  return payload
+  const json = payloadText(koa.req.headers, raw.toString('utf8'))
+  if (json === undefined) throw invalid('the body is no form with a payload; let the webhook send application/json')
+  return json.trim() === '' ? {} : parseBoundedJson(Buffer.from(json), payloadBounds)
 }
 
 function toldOf(taken: Taken): string {

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, type Transaction } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import pg from 'pg'
 import type { DB } from './schema.ts'
@@ -14,15 +14,29 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 // a date column is a calendar day, not an instant
 pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text)
 
+/** Waits until a connection may be taken, and returns what says that it was given back. */
+export type ConnectionPermit = () => Promise<() => void>
+
+/** The same pool for somebody who needs a permit for every connection. Making one costs microseconds; it need not be closed. */
+export type ShareDatabase = (permit: ConnectionPermit) => Db
+
 export interface OpenedDatabase extends AsyncDisposable {
   readonly db: Db
+  readonly shareDatabase: ShareDatabase
+}
+
+export interface DatabaseOptions {
+  /** In which every statement has to answer. */
+  readonly queryTimeoutMs?: number
+  /** How long a statement may wait for a lock; without it, as long as for an answer. */
+  readonly lockTimeoutMs?: number
 }
 
 /**
  * Opens a pool. Acquiring a connection and every statement are bounded, so that a PostgreSQL that is away
  * answers as an error within seconds.
  */
-export function openDatabase(url: string, options: { readonly queryTimeoutMs?: number } = {}): OpenedDatabase {
+export function openDatabase(url: string, options: DatabaseOptions = {}): OpenedDatabase {
   const pool = new pg.Pool({
     connectionString: url,
     max: 10,
@@ -31,6 +45,7 @@ export function openDatabase(url: string, options: { readonly queryTimeoutMs?: n
     // for a server that is there but silent; the statement's own limit is the server's
     query_timeout: options.queryTimeoutMs ?? 35_000,
     idle_in_transaction_session_timeout: 30_000,
+    ...(options.lockTimeoutMs === undefined ? {} : { lock_timeout: options.lockTimeoutMs }),
     application_name: 'plinth',
   })
   // an idle connection that breaks is replaced by the pool; without a listener it would end the process
@@ -38,7 +53,39 @@ export function openDatabase(url: string, options: { readonly queryTimeoutMs?: n
   // one that breaks between two statements of a transaction fails the next statement
   pool.on('connect', (client) => client.on('error', () => undefined))
   const db: Db = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })
-  return { db, [Symbol.asyncDispose]: () => db.destroy() }
+  return {
+    db,
+    shareDatabase: (permit) => new Kysely<DB>({ dialect: new PostgresDialect({ pool: withPermits(pool, permit) }) }),
+    [Symbol.asyncDispose]: () => db.destroy(),
+  }
+}
+
+/** The pool for the dialect, which asks for a permit before it takes a connection. The pool itself is closed by its owner. */
+function withPermits(pool: pg.Pool, permit: ConnectionPermit): PostgresPool {
+  return {
+    options: pool.options,
+    end: async () => undefined,
+    async connect() {
+      const giveBack = await permit()
+      try {
+        const client = await pool.connect()
+        return withRelease(client as unknown as PostgresPoolClient, giveBack)
+      } catch (error) {
+        giveBack()
+        throw error
+      }
+    },
+  }
+}
+
+function withRelease(client: PostgresPoolClient, giveBack: () => void): PostgresPoolClient {
+  return {
+    query: client.query.bind(client) as PostgresPoolClient['query'],
+    release(destroy) {
+      client.release(destroy)
+      giveBack()
+    },
+  }
 }
 
 const migrationsDir = join(import.meta.dirname, 'migrations')
@@ -63,6 +110,9 @@ async function readMigrations(): Promise<Record<string, Migration>> {
 const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03'])
 const awayMessages =
   /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
+
+/** Whether a statement waited for a lock for longer than it may. */
+export const isLockTimeout = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === '55P03'
 
 /** Whether a query failed because PostgreSQL is stopped, restarting, full or silent, so that the same query may succeed later. */
 export function isDatabaseAway(error: unknown): boolean {

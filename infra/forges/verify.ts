@@ -25,34 +25,54 @@ export type Verdict =
  */
 export function verifyDelivery(delivery: SignedDelivery): Verdict {
   const sender = forgeOf(delivery.headers)
-  if (!sender)
-    return { ok: false, reason: 'no header says which forge sends this: add X-Svc-Token with the secret of the webhook' }
-  if (!isSecret(delivery.secret)) return { ok: false, reason: 'this site has no secret for webhooks: make one' }
+  if (!sender) return { ok: false, reason: unknownForge }
   const { proof, ids } = proofs[sender.forge]
-  const failure = proof(delivery)
+  const failure = missingProof(delivery) ?? proof(delivery)
   if (failure !== undefined) return { ok: false, reason: failure }
   const id = ids.map((name) => headerOf(delivery.headers, name)).find((value) => value !== undefined && isDeliveryId(value))
   return { ok: true, forge: sender.forge, delivery_id: id && `${sender.event.slice(0, 100)} ${id}` }
 }
 
+const unknownForge = 'no header says which forge sends this: add X-Svc-Token with the secret of the webhook'
+
+/** Why a delivery proves nothing, whatever its body is; undefined when that depends on the body. */
+export function missingProof({ headers, secret }: Pick<SignedDelivery, 'headers' | 'secret'>): string | undefined {
+  const sender = forgeOf(headers)
+  if (!sender) return unknownForge
+  if (!isSecret(secret)) return 'this site has no secret for webhooks: make one'
+  const { proofHeaders, missing } = proofs[sender.forge]
+  return proofHeaders.some((name) => headerOf(headers, name) !== undefined) ? undefined : missing
+}
+
 interface Proof {
+  /** Any of them may carry the proof. */
+  readonly proofHeaders: readonly string[]
+  /** What to say when none is there. */
+  readonly missing: string
   /** Says what is wrong; undefined when nothing is. */
   readonly proof: (delivery: SignedDelivery) => string | undefined
   /** Headers with the name of the delivery, best first. */
   readonly ids: readonly string[]
 }
 
+const gitlabToken = token('x-gitlab-token')
+
 const proofs: Record<Forge, Proof> = {
   gitea: {
-    proof: hexSignature(['x-gitea-signature', 'x-forgejo-signature'], ''),
+    ...hexSignature(['x-gitea-signature', 'x-forgejo-signature'], ''),
     ids: ['x-gitea-delivery', 'x-forgejo-delivery'],
   },
-  github: { proof: hexSignature(['x-hub-signature-256'], 'sha256='), ids: ['x-github-delivery'] },
+  github: { ...hexSignature(['x-hub-signature-256'], 'sha256='), ids: ['x-github-delivery'] },
   // GitLab's older versions name only the event, and an event may have several deliveries
-  gitlab: { proof: gitlabProof, ids: ['webhook-id', 'idempotency-key', 'x-gitlab-event-uuid'] },
-  bitbucket: { proof: hexSignature(['x-hub-signature'], 'sha256='), ids: ['x-request-uuid'] },
-  bitbucket_dc: { proof: hexSignature(['x-hub-signature'], 'sha256='), ids: ['x-request-id'] },
-  generic: { proof: token('x-svc-token'), ids: ['x-svc-delivery'] },
+  gitlab: {
+    ...gitlabToken,
+    proofHeaders: ['webhook-signature', 'x-gitlab-token'],
+    proof: gitlabProof,
+    ids: ['webhook-id', 'idempotency-key', 'x-gitlab-event-uuid'],
+  },
+  bitbucket: { ...hexSignature(['x-hub-signature'], 'sha256='), ids: ['x-request-uuid'] },
+  bitbucket_dc: { ...hexSignature(['x-hub-signature'], 'sha256='), ids: ['x-request-id'] },
+  generic: { ...token('x-svc-token'), ids: ['x-svc-delivery'] },
 }
 
 const secretForm = /^whsec_[A-Za-z0-9+/]{43}=$/
@@ -64,32 +84,36 @@ export const makeWebhookSecret = () => `whsec_${randomBytes(32).toString('base64
 const isDeliveryId = (id: string) => /^[\x21-\x7e]{1,200}$/.test(id)
 
 /** HMAC-SHA256 of the body in lower-case hex, keyed with the secret as text. */
-function hexSignature(names: readonly string[], prefix: string): Proof['proof'] {
-  return ({ headers, raw, secret }) => {
-    const given = names.map((name) => headerOf(headers, name)).find((value) => value !== undefined)
-    if (given === undefined)
-      return `the delivery is not signed: set the secret of the webhook at the forge (${names[0]} is missing)`
-    const expected = prefix + createHmac('sha256', secret).update(raw).digest('hex')
-    return isEqual(given, expected) ? undefined : `${names[0]} does not fit the body: is the secret at the forge the newest one?`
+function hexSignature(names: readonly string[], prefix: string): Omit<Proof, 'ids'> {
+  return {
+    proofHeaders: names,
+    missing: `the delivery is not signed: set the secret of the webhook at the forge (${names[0]} is missing)`,
+    proof({ headers, raw, secret }) {
+      const given = names.map((name) => headerOf(headers, name)).find((value) => value !== undefined) ?? ''
+      const expected = prefix + createHmac('sha256', secret).update(raw).digest('hex')
+      if (isEqual(given, expected)) return undefined
+      return `${names[0]} does not fit the body: is the secret at the forge the newest one?`
+    },
   }
 }
 
-function token(name: string): Proof['proof'] {
-  return ({ headers, secret }) => {
-    const given = headerOf(headers, name)
-    if (given === undefined)
-      return `the delivery has no proof: set the secret token of the webhook at the forge (${name} is missing)`
-    return isEqual(given, secret) ? undefined : `${name} is not the secret of this webhook: is it the newest one?`
+function token(name: string): Omit<Proof, 'ids'> {
+  return {
+    proofHeaders: [name],
+    missing: `the delivery has no proof: set the secret token of the webhook at the forge (${name} is missing)`,
+    proof: ({ headers, secret }) =>
+      isEqual(headerOf(headers, name) ?? '', secret)
+        ? undefined
+        : `${name} is not the secret of this webhook: is it the newest one?`,
   }
 }
 
-const gitlabToken = token('x-gitlab-token')
 const toleranceMs = 5 * 60_000
 
 /** The signature of Standard Webhooks when there is one, whatever the token says. Older versions of GitLab have the token only. */
 function gitlabProof(delivery: SignedDelivery): string | undefined {
   const { headers, raw, secret, now } = delivery
-  if (headers['webhook-signature'] === undefined) return gitlabToken(delivery)
+  if (headers['webhook-signature'] === undefined) return gitlabToken.proof(delivery)
   const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) =>
     headerOf(headers, name),
   )

@@ -1,11 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import Koa from 'koa'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { loggedPath } from '../../api/visitor/git-hooks.ts'
-import { createReceiver } from '../../api/visitor/receive-body.ts'
 import { openKeyring, seal } from '../../infra/crypto/seal.ts'
 import { makeWebhookSecret } from '../../infra/forges/verify.ts'
 import { changeProof, readWebhook, type Webhook, webhookNames, webhookSecret, webhookSentAt } from '../infra/forges-fixtures.ts'
@@ -477,55 +472,5 @@ describe('while Temporal is away', () => {
     expect([delivered.body.ok, hooked.body]).toEqual([true, { ok: true, deploy_id: delivered.body.deploy_id }])
     const starts = await cut.db.selectFrom('workflow_starts').select('workflow_id').execute()
     expect(starts.map(({ workflow_id }) => workflow_id)).toContainEqual(expect.stringContaining(delivered.body.deploy_id))
-  })
-})
-
-describe('bodies of strangers', () => {
-  async function received(limits: Parameters<typeof createReceiver>[0]) {
-    const receive = createReceiver(limits)
-    const app = new Koa()
-    app.silent = true
-    app.use(async (koa) => {
-      try {
-        koa.body = String((await receive(koa)).length)
-      } catch (error) {
-        koa.body = (error as Error).message
-      }
-    })
-    const server = createServer(app.callback()).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    const begun = () => request({ port, method: 'POST', headers: { 'transfer-encoding': 'chunked' } })
-    const answer = async (outgoing: ReturnType<typeof begun>): Promise<string> => {
-      const [response] = await once(outgoing, 'response')
-      return (await response.setEncoding('utf8').toArray()).join('')
-    }
-    return { begun, answer, [Symbol.dispose]: () => server.close() }
-  }
-
-  test('have to arrive in time', async () => {
-    using server = await received({ maxBytes: 1000, maxHeldBytes: 1000, patienceMs: 100 })
-    const slow = server.begun()
-    slow.write('x')
-    expect(await server.answer(slow)).toContain('did not arrive within 0.1 s')
-    slow.destroy()
-  })
-
-  test('share what memory they may take, and give it back', async () => {
-    using server = await received({ maxBytes: 1000, maxHeldBytes: 1000, patienceMs: 5000 })
-    const first = server.begun()
-    first.write(Buffer.alloc(900))
-    const second = server.begun()
-    await expect
-      .poll(async () => {
-        const probe = server.begun()
-        probe.end(Buffer.alloc(200))
-        return await server.answer(probe)
-      })
-      .toContain('too much is being received')
-    first.end()
-    expect(await server.answer(first)).toBe('900')
-    second.end(Buffer.alloc(1000))
-    expect(await server.answer(second)).toBe('1000')
   })
 })

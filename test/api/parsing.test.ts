@@ -37,10 +37,17 @@ test.each([
   ['a NUL in a description', update, '{"name":"x","description":"\\u0000"}', 422],
   ['a number as large as none in a boolean', update, '{"name":"x","checks_enabled":1e400}', 422],
   ['an object with a toString of its own as a name', create, '{"name":{"toString":"x"},"subdomain":"parsing-object"}', 422],
-  ['an array of 100,000 levels as a name', create, `{"name":${nested(1e5)},"subdomain":"parsing-deep"}`, 422],
-  ['100,000 levels alone', create, nested(1e5), 422],
+  ['an array of 63 levels as a name', create, `{"name":${nested(63)},"subdomain":"parsing-deep"}`, 422],
+  ['an array of 64 levels as a name', create, `{"name":${nested(64)},"subdomain":"parsing-deep"}`, 400],
+  ['100,000 levels alone', create, nested(1e5), 400],
   ['100,000 levels that do not end', create, '['.repeat(1e5), 400],
-  ['files of 100,000 levels', files, `{"files":${nested(1e5)}}`, 422],
+  ['files of 100,000 levels', files, `{"files":${nested(1e5)}}`, 400],
+  ['an unknown member of 100,000 levels', create, `{"deep":${nested(1e5)},"name":"x","subdomain":"parsing-below"}`, 400],
+  ['a list of 10,000 numbers', create, `{"name":"x","subdomain":"parsing-list","list":[${'0,'.repeat(9999)}0]}`, 400],
+  ['an object of 10,000 members', create, `{${'"a":0,'.repeat(9999)}"name":"x","subdomain":"parsing-wide"}`, 400],
+  ['a million files', files, `{"files":[${'"",'.repeat(999_999)}""]}`, 400],
+  ['a number of 9 MB', files, `{"files":${'1'.repeat(9 * 1024 * 1024)}}`, 413],
+  ['a path of 9 MB', files, `{"files":[{"path":"${'a'.repeat(9 * 1024 * 1024)}","content":""}]}`, 413],
   ['a NUL in a path', files, '{"files":[{"path":"index.html","content":""},{"path":"a\\u0000","content":""}]}', 400],
   [
     'half a surrogate pair in a path',
@@ -67,7 +74,8 @@ test.each([
   ['unknown members', (name: string) => `{"name":"x","subdomain":"${name}","plan":"free","id":7}`],
   ['a byte order mark', (name: string) => `\ufeff{"name":"x","subdomain":"${name}"}`],
   ['a member that is there twice, whose last counts', (name: string) => `{"name":"first","name":"x","subdomain":"${name}"}`],
-  ['an unknown member of 100,000 levels', (name: string) => `{"deep":${nested(1e5)},"name":"x","subdomain":"${name}"}`],
+  ['an unknown member of 60 levels', (name: string) => `{"deep":${nested(60)},"name":"x","subdomain":"${name}"}`],
+  ['an unknown list of 400 values', (name: string) => `{"list":[${'0,'.repeat(399)}0],"name":"x","subdomain":"${name}"}`],
 ])('E1: a body with %s is accepted and nothing else changes', async (_what, body) => {
   const name = randomName()
   const answer = await send(create, body(name))

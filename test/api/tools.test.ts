@@ -159,10 +159,12 @@ test.each<[string, string | Uint8Array, number, unknown]>([
   ['has no method', JSON.stringify({ ...call, method: undefined }), -32600, 1],
   ['has a number as method', JSON.stringify({ ...call, method: 5 }), -32600, 1],
   ['has params in an array', JSON.stringify({ ...call, params: [] }), -32600, 1],
-  ['has no params', JSON.stringify({ ...call, params: undefined }), -32600, 1],
-  ['names no tool', JSON.stringify({ ...call, params: { arguments: {} } }), -32600, 1],
-  ['has arguments in an array', JSON.stringify({ ...call, params: { name: 'whoami', arguments: [] } }), -32600, 1],
-  ['has null as arguments', JSON.stringify({ ...call, params: { name: 'whoami', arguments: null } }), -32600, 1],
+  ['has no params', JSON.stringify({ ...call, params: undefined }), -32602, 1],
+  ['names no tool', JSON.stringify({ ...call, params: { arguments: {} } }), -32602, 1],
+  ['names a tool by a number', JSON.stringify({ ...call, params: { name: 7, arguments: {} } }), -32602, 1],
+  ['has arguments in an array', JSON.stringify({ ...call, params: { name: 'whoami', arguments: [] } }), -32602, 1],
+  ['has null as arguments', JSON.stringify({ ...call, params: { name: 'whoami', arguments: null } }), -32602, 1],
+  ['is nested 65 levels deep', `${'['.repeat(65)}${']'.repeat(65)}`, -32700, null],
 ])('J01: a body that %s is a JSON-RPC error with 400', async (_what, text, code, id) => {
   const { status, headers, body } = await post(text)
   expect([status, headers.get('content-type')]).toEqual([400, 'application/json; charset=utf-8'])
@@ -221,7 +223,7 @@ test.each([
   ['a wrong type', 'create_site', { name: 'x', subdomain: 7 }, 422],
   ['a malformed id', 'get_site', { site_id: 'x' }, 422],
   ['an archive that is no base64', 'deploy_site', { source_base64: '%' }, 400],
-  ['files nested too deep', 'deploy_files', { files: JSON.parse(`${'{"a":'.repeat(500)}1${'}'.repeat(500)}`) }, 422],
+  ['files nested deep', 'deploy_files', { files: JSON.parse(`${'{"a":'.repeat(50)}1${'}'.repeat(50)}`) }, 422],
 ])('J01: %s is an answer with isError', async (_what, name, args, status) => {
   const site = await makeSite(w, owner)
   const { isError, structuredContent } = await w.tool(name, { site_id: site.id, ...args }, owner.key)
@@ -285,7 +287,7 @@ test('J10: a tool that takes confirm refuses without confirm: true, and only aft
     const ctx = { caller: { scope } } as Context
     const response = await serve(
       new Request('http://localhost/mcp', { method: 'POST', headers }),
-      { jsonrpc: '2.0', id: 1, method, params },
+      { value: { jsonrpc: '2.0', id: 1, method, params }, texts: new Map() },
       ctx,
     )
     return ((await response.json()) as { result: unknown }).result

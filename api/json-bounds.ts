@@ -1,0 +1,56 @@
+import { z } from 'zod'
+import { maxJsonBodyBytes, maxKeptJsonBytes, maxToolBodyBytes } from '../core/limits.ts'
+import { covers, type Scope } from '../core/scopes.ts'
+import type { JsonBounds } from './json-scanner.ts'
+import type { Operation } from './operation.ts'
+
+/** Values that a body may have besides those of its schema: unknown members are ignored, and an envelope has some of its own. */
+const spareValues = 500
+/** A list of twice the length that the schema permits is still answered with what is wrong with it. */
+const slack = 2
+/** Items of a list for which the schema sets no limit. */
+const usualItems = 100
+
+/** What a JSON body of the operation may hold; follows from its input. */
+export function jsonBoundsOf(op: Operation): JsonBounds {
+  const maxBytes = op.largeBody?.maxBytes ?? op.maxBodyBytes ?? maxJsonBodyBytes
+  return {
+    maxBytes,
+    maxKeptBytes: op.largeBody ? maxKeptJsonBytes : maxBytes,
+    maxValues: spareValues + slack * countValues(z.toJSONSchema(op.input, { io: 'input' })),
+    longMembers: new Set(op.largeBody?.longMembers),
+  }
+}
+
+/** What a message to the tool server may hold that comes with a key of the scope: as much as the largest of its tools takes. */
+export function toolBoundsOf(operations: readonly Operation[], scope: Scope): JsonBounds {
+  const tools = operations.filter((op) => op.tool && covers(scope, op.scope))
+  const bounds = tools.map(jsonBoundsOf)
+  const longMembers = tools.flatMap((op) => (op.raw ? [rawMember(op.raw)] : [...(op.largeBody?.longMembers ?? [])]))
+  const isLarge = longMembers.length > 0
+  return {
+    maxBytes: isLarge ? maxToolBodyBytes : Math.max(maxJsonBodyBytes, ...bounds.map((one) => one.maxBytes)),
+    maxKeptBytes: Math.max(maxJsonBodyBytes, ...bounds.map((one) => one.maxKeptBytes)),
+    maxValues: spareValues + Math.max(...bounds.map((one) => one.maxValues)),
+    longMembers: new Set(longMembers),
+  }
+}
+
+/** The argument in which a tool takes raw bytes. */
+export const rawMember = ({ name }: NonNullable<Operation['raw']>) => `${name}_base64`
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly items?: Schema
+  readonly maxItems?: number
+  readonly anyOf?: readonly Schema[]
+}
+
+/** How many values the largest document has that a JSON Schema lets through. */
+function countValues(schema: unknown): number {
+  const { properties = {}, items, maxItems = usualItems, anyOf = [] } = schema as Schema
+  const members = Object.values(properties).reduce((sum, member) => sum + countValues(member), 0)
+  const elements = items ? maxItems * countValues(items) : 0
+  const choices = Math.max(0, ...anyOf.map(countValues))
+  return 1 + members + elements + choices
+}
