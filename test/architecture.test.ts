@@ -77,7 +77,6 @@ const homes: Record<string, readonly string[]> = {
   kysely: ['infra/db'],
   koa: ['api'],
   '@koa/router': ['api'],
-  'raw-body': ['api'],
   '@modelcontextprotocol/server': ['api'],
   'zod-openapi': ['api'],
   'rate-limiter-flexible': ['api'],
