@@ -36,10 +36,7 @@ function toolInput(op: Operation): z.ZodObject {
   return op.input.safeExtend({
     ...(op.raw
       ? {
-          [rawMember(op.raw)]: z
-            .string()
-            .meta({ maxLength: maxToolBodyBytes })
-            .describe(`${op.raw.description} In base64.`),
+          [rawMember(op.raw)]: z.string().meta({ maxLength: maxToolBodyBytes }).describe(`${op.raw.description} In base64.`),
         }
       : {}),
     ...(op.tool?.confirm ? { confirm: z.boolean().describe('true when the person has agreed; refused otherwise.') } : {}),
