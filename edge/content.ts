@@ -1,3 +1,6 @@
+import { createHash } from 'node:crypto'
+import { pipeline } from 'node:stream/promises'
+import { createGunzip } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 import { cachePolicy } from '../core/caching.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
@@ -58,6 +61,8 @@ export interface ContentLimits {
 /** How long it is believed that an object has no twin: its blob may be published again under the name of a text. */
 const absentTtlMs = 60_000
 const MiB = 1024 * 1024
+/** Gzip variants of larger files are not remembered: to compare them with their hash they have to be inflated. */
+const maxInflatedBytes = 4 * MiB
 /** Roughly what an entry of the cache itself takes. */
 const entryBytes = 256
 /** Roughly what a prepared file takes beside its path: three lists of headers, two tags, the key. */
@@ -97,7 +102,7 @@ export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
   }
   const readFiles = async (sha256: string, manifest: OpenedObject): Promise<LoadedFiles> => {
     const bytes = await manifest.bytes()
-    if (!isManifest(bytes)) throw new Error(`the manifest ${sha256} is damaged`)
+    if (!isManifest(bytes) || hashOf(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
     return filesOf(sha256, bytes)
   }
   const manifests = new LRUCache<string, LoadedFiles | 'large'>({
@@ -132,10 +137,18 @@ export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
     fetchMethod: async (key, _stale, { context: file, options }) => {
       const encoding = key === file.tags.gzip ? 'gzip' : undefined
       const object = await openObject(file, encoding)
-      if (object && object.size <= maxBodyBytes) return await object.bytes()
-      await object?.close()
       options.ttl = absentTtlMs
-      return object ? 'large' : 'absent'
+      if (!object) return 'absent'
+      if (object.size > maxBodyBytes || (encoding && file.size > maxInflatedBytes)) {
+        await object.close()
+        return 'large'
+      }
+      const bytes = await object.bytes()
+      // what is remembered outlives the discovery of damage in the storage
+      if (!encoding && hashOf(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
+      if (encoding && !(await inflatesTo(bytes, file.sha256))) return 'absent'
+      options.ttl = 0
+      return bytes
     },
   })
 
@@ -171,6 +184,20 @@ export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
       return object
     },
   }
+}
+
+const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+
+async function inflatesTo(variant: Buffer, sha256: string): Promise<boolean> {
+  const hash = createHash('sha256')
+  try {
+    await pipeline([variant], createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) hash.update(chunk)
+    })
+  } catch {
+    return false
+  }
+  return hash.digest('hex') === sha256
 }
 
 interface LoadedFiles extends SiteFiles {

@@ -66,7 +66,7 @@ export interface Cas {
    * Stores the bytes and returns their hash; a rejection leaves nothing behind. Storing what exists renews its modification time,
    * which protects it from the sweeper.
    */
-  put(bytes: Readable | Buffer, options?: PutOptions): Promise<StoredObject>
+  readonly put: (bytes: Readable | Buffer, options?: PutOptions) => Promise<StoredObject>
   /** Undefined when the object does not exist. */
   stat(sha256: string): Promise<ObjectFacts | undefined>
   /** Undefined when the object, or that encoding of it, does not exist. */
