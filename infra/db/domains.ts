@@ -117,7 +117,10 @@ export async function takeLookUp(db: Db, projectId: string, id: string, now: Dat
     .updateTable('domains')
     .set({ looked_up_at: now })
     .where('project_id', '=', projectId)
-    .where('id', '=', id)
+    // another one that is being taken is not waited for: many at once would each keep a connection until it is decided
+    .where('id', 'in', (eb) =>
+      eb.selectFrom('domains').select('domains.id').where('domains.id', '=', id).forNoKeyUpdate().skipLocked(),
+    )
     .where((eb) =>
       eb.or([
         eb('looked_up_at', 'is', null),
