@@ -60,7 +60,7 @@ await runMain('worker', async () => {
   const pauses = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, retryPauseMs }
   const beginDue = async (now: Date) => {
     await startDueOrders(deps, now)
-    await removeAbandonedUploads(deps, now)
+    await removeAbandonedUploads(deps, now).catch((error: Error) => log.warn({ err: error }, 'abandoned uploads wait'))
   }
   stack.use(startReconciler(db, client, log, { ...pauses, buildsPerProject, beginDue }))
   stack.use(startSchedules(temporal, log))
