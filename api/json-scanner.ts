@@ -86,7 +86,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   /** Counts what stands between strings. */
   function countStructure(chunk: Buffer, from: number, to: number): void {
     for (let at = from; at < to; at += 1) {
-      switch (chunk[at]) {
+      switch (chunk[at] ?? 0) {
         case 0x3a: // :
           member = lastName
           break

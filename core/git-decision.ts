@@ -119,7 +119,7 @@ const maxSteps = 5_000_000
  */
 export function touchesWatched(files: readonly string[], patterns: readonly string[]): boolean {
   if (patterns.length === 0) return true
-  const rules = patterns.map(parseRule).reverse()
+  const rules = patterns.map(parseRule).toReversed()
   const startsWatched = rules.every((rule) => rule.takesOut)
   const steps = { left: maxSteps }
   return files.some((file) => {

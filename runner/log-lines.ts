@@ -9,9 +9,8 @@ const maxWordLength = 4096
  * this is linear; the pattern of `util.stripVTControlCharacters` is not: 64 KB of `ESC ]` took it 320 ms.
  */
 const terminalSequence =
-  // oxlint-disable-next-line no-control-regex -- these are what is looked for
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]/g
+  /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]/g // oxlint-disable-line no-control-regex
 
 /** Cuts text into lines and hands them on as people may read them: without terminal sequences, control characters and secrets. */
 export function createLogLines(masker: LineMasker, write: (text: string) => void) {

@@ -21,10 +21,19 @@ const nameOf = (path: string) => path.slice(path.lastIndexOf('node_modules/') + 
 
 /** Licences that allow use, change and passing on without conditions on our own code. */
 const allowedLicences = new Set([
-  ...['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'CC-BY-4.0', 'ISC', 'MIT', 'MIT-0'],
+  '0BSD',
+  'Apache-2.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'BlueOak-1.0.0',
+  'CC-BY-4.0',
+  'ISC',
+  'MIT',
+  'MIT-0',
   // weak copyleft: binds changes of its own files only
   'MPL-2.0',
-  ...['Unlicense', 'Zlib'],
+  'Unlicense',
+  'Zlib',
 ])
 /** Packages whose lock entry names no licence, with the one that their own files name. */
 const licencesElsewhere: Readonly<Record<string, string>> = { unionfs: 'Unlicense' }

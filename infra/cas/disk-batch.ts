@@ -17,7 +17,7 @@ const renamesAtOnce = 8
 export interface Places {
   readonly incoming: string
   readonly objects: string
-  pathOf(sha256: string): string
+  readonly pathOf: (sha256: string) => string
   /** Folders of `objects` that are known to be there. */
   readonly madeFolders: Set<string>
 }

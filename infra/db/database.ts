@@ -69,7 +69,7 @@ function withPermits(pool: pg.Pool, permit: ConnectionPermit): PostgresPool {
       const giveBack = await permit()
       try {
         const client = await pool.connect()
-        return withRelease(client as unknown as PostgresPoolClient, giveBack)
+        return withRelease(client, giveBack)
       } catch (error) {
         giveBack()
         throw error
@@ -80,7 +80,7 @@ function withPermits(pool: pg.Pool, permit: ConnectionPermit): PostgresPool {
 
 function withRelease(client: PostgresPoolClient, giveBack: () => void): PostgresPoolClient {
   return {
-    query: client.query.bind(client) as PostgresPoolClient['query'],
+    query: client.query.bind(client),
     release(destroy) {
       client.release(destroy)
       giveBack()

@@ -15,7 +15,7 @@ async function orderOf(payers: string, limits: Partial<FairQueueLimits> = {}): P
   const queue = createFairQueue({ ...roomy, ...limits })
   const first = await queue.acquire('first')
   let order = ''
-  const all = [...payers].map(async (payer) => {
+  const all = payers.split('').map(async (payer) => {
     const leave = await queue.acquire(payer)
     order += payer
     await Promise.resolve()

@@ -33,7 +33,7 @@ function restored(json: string, sizes: readonly number[]): unknown {
   const { json: rest, spilled, bytes } = scan(json, sizes)
   const whole = (mark: string) => {
     const range = spilled.get(mark)
-    return range ? (JSON.parse(`"${bytes.subarray(range.start, range.end)}"`) as string) : mark
+    return range ? (JSON.parse(`"${bytes.toString('utf8', range.start, range.end)}"`) as string) : mark
   }
   return JSON.parse(rest.toString(), (_name, value) => (typeof value === 'string' ? whole(value) : value))
 }

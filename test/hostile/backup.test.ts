@@ -41,10 +41,10 @@ test('36: a backup taken during deploys brings back every acknowledged deploy, a
   const before = stack as RunningStack
   const sites = await Promise.all(Array.from({ length: siteCount }, (_, n) => before.site(`backup-${n}`)))
   for (const site of sites) await before.reaches(site, await deploy(before, site, 0))
-  let isOver = false
+  const over = new AbortController()
   const deploys = sites.map(() => [] as string[])
   const deploying = sites.map(async (site, n) => {
-    for (let version = 1; !isOver; version++) {
+    for (let version = 1; !over.signal.aborted; version++) {
       deploys[n]?.push(await deploy(before, site, version))
       await pause(200)
     }
@@ -54,7 +54,7 @@ test('36: a backup taken during deploys brings back every acknowledged deploy, a
   const backup = join(dir, 'backup')
   await run('backup', [backup], before.config.dataDir)
   const later = deploys.map((made) => made.length)
-  isOver = true
+  over.abort()
   await Promise.all(deploying)
   await before[Symbol.asyncDispose]()
   stack = undefined
@@ -81,7 +81,7 @@ test('36: a backup taken during deploys brings back every acknowledged deploy, a
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
   report(
     '36',
-    `restored, started and all ${siteCount * 20} active files compared in ${seconds} s; ${later} deploys during it`,
+    `restored, started and all ${siteCount * 20} active files compared in ${seconds} s; ${later.join(', ')} deploys during it`,
     '300 s',
   )
   expect(performance.now() - startedAt).toBeLessThan(300_000)

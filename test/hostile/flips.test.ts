@@ -35,14 +35,14 @@ test('5: activations every 200 ms fail no visit, never go back for one visitor, 
 
   /** How often each deploy was made the active one: the n-th activation shows version n modulo `versions`. */
   let flipped = 0
-  let isOver = false
+  const over = new AbortController()
   const wrong: string[] = []
   let visits = 0
   async function visit(): Promise<void> {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     // the number of activations that this visitor has seen
     let seen = 0
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const { status, headers, body } = await stack.call('GET /', { host: site.host, agent })
       const latest = flipped
       visits += 1
@@ -63,7 +63,7 @@ test('5: activations every 200 ms fail no visit, never go back for one visitor, 
     flipped = n
     await pause(flipPauseMs)
   }
-  isOver = true
+  over.abort()
   await Promise.all(visiting)
   report('5', `${wrong.length} of ${visits} visits wrong during ${flips} activations`, '0 wrong')
   expect(wrong).toEqual([])

@@ -209,9 +209,9 @@ async function writers(): Promise<Writer[]> {
 function keepWriting(writer: Writer) {
   const statuses = new Map<number, number>()
   let [sent, acked] = [-1, -1]
-  let isStopped = false
+  const stopped = new AbortController()
   const writing = (async () => {
-    while (!isStopped) {
+    while (!stopped.signal.aborted) {
       sent += 1
       const answer = await writer.write(sent).catch(() => ({ status: 0, body: undefined }))
       statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
@@ -227,7 +227,7 @@ function keepWriting(writer: Writer) {
     acked: () => acked,
     statuses,
     async stop() {
-      isStopped = true
+      stopped.abort()
       await writing
     },
     lost: () => writer.lost(acked, sent),

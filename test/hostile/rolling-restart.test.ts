@@ -26,9 +26,9 @@ function keepSending(send: (sent: Pick<Sent, 'agent'>) => Promise<Answer>, pause
   const failures: string[] = []
   let sent = 0
   let slowestMs = 0
-  let isStopped = false
+  const stopped = new AbortController()
   const sending = (async () => {
-    while (!isStopped) {
+    while (!stopped.signal.aborted) {
       const startedAt = performance.now()
       try {
         const { status, body } = await send({ agent })
@@ -42,7 +42,7 @@ function keepSending(send: (sent: Pick<Sent, 'agent'>) => Promise<Answer>, pause
     }
   })()
   return async () => {
-    isStopped = true
+    stopped.abort()
     await sending
     agent.destroy()
     return { sent, failures, slowestMs }
