@@ -190,7 +190,7 @@ describe('a child', () => {
     process.kill(pids[0] as number, 'SIGKILL')
     await waitUntil('the second child', () => lines.length === 2, soon)
     expect(lines).toEqual([
-      `sleeper ended (SIGKILL); starting it again in 0.25 s. Its log: ${dir}/sleeper.log`,
+      `sleeper ended (SIGKILL); starting it again in 0.25 s (restart 1). Its log: ${dir}/sleeper.log`,
       'sleeper runs again',
     ])
     expect(pids.length).toBe(2)
