@@ -10,6 +10,7 @@ import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { openServer } from '../infra/listen.ts'
 import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
+import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createAdmission } from './admission.ts'
@@ -49,7 +50,7 @@ await runMain('api', async () => {
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
     keyring: openKeyring(secretKey),
-    siteChecks: createSiteChecks(cas),
+    siteChecks: createSiteChecks(cas, stack.use(await openFactsReader())),
     lookUpDomain: openDomainLookUp(config),
     log,
     clock: () => new Date(),

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
+import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { median } from './statistics.ts'
 
@@ -22,10 +23,11 @@ try {
   const files: ManifestEntry[] = []
   for (let i = 0; i < pages; i++) files.push(await put(i === 0 ? 'index.html' : `posts/${i}/index.html`, page(i, '')))
 
+  await using reader = await openFactsReader()
   const cold: Cost[] = []
   const warm: Cost[] = []
   for (let run = 0; run < runs; run++) {
-    const checks = createSiteChecks(cas)
+    const checks = createSiteChecks(cas, reader)
     cold.push(await timed(() => checks.findRecommendations(files, { budgetMs })))
     const changed = files.with(1000, await put('posts/1000/index.html', page(1000, `run ${run}`)))
     warm.push(await timed(() => checks.findRecommendations(changed, { budgetMs })))

@@ -27,6 +27,7 @@ import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
+import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { openKeptFolders } from '../runner/kept-folders.ts'
@@ -172,6 +173,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
   const lookUpDomain = openDomainLookUp(config)
+  const factsReader = stack.use(await openFactsReader())
   if (options.worker !== false) {
     const bundle = { code: inject('workflowBundle') }
     const buildsPerProject = config.build.perProject
@@ -180,7 +182,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const mailer = smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl))
     const { orderPatienceMs } = options
     const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
-    const deps = { ...services, plans, buildsPerProject, orderPatienceMs }
+    const siteChecks = createSiteChecks(cas, factsReader)
+    const deps = { ...services, siteChecks, plans, buildsPerProject, orderPatienceMs }
     if (options.fetcher !== false) stack.use(startFetchWorker(temporal, deps))
     stack.use(startControlWorker(temporal, deps, bundle))
   }
@@ -211,7 +214,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       logFollowers: createLogFollowers({ db, buildLogs, log }),
       previewTokens,
       keyring,
-      siteChecks: createSiteChecks(cas),
+      siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,
       draining: draining.signal,
       log,

@@ -14,6 +14,8 @@ import { openDomainLookUp } from '../infra/domains/look-up.ts'
 import { createLogger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
 import { runMain } from '../infra/process.ts'
+import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
+import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
 import { fetchesDir } from './activities/fetch-repository.ts'
 import { retryPlatformOrders, startDueOrders } from './certificates.ts'
@@ -41,8 +43,9 @@ await runMain('worker', async () => {
   const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
   const previewTokens = createPreviewTokens(secretKey)
   const keyring = openKeyring(secretKey)
+  const siteChecks = createSiteChecks(cas, stack.use(await openFactsReader()))
   const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
-  const deps = { ...services, plans: config.plans, buildsPerProject }
+  const deps = { ...services, siteChecks, plans: config.plans, buildsPerProject }
   // what a crash has left of repositories
   await rm(fetchesDir(config), { recursive: true, force: true })
   stack.use(startFetchWorker(temporal, deps))

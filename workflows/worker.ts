@@ -3,7 +3,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
-import { createCheckActivities } from './activities/checks.ts'
+import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
 import { createFetchActivities, type FetchActivityDeps, fetchesDir } from './activities/fetch-repository.ts'
@@ -35,7 +35,8 @@ export function startControlWorker(
     MailActivityDeps &
     DomainActivityDeps &
     CertificateActivityDeps &
-    ReportActivityDeps,
+    ReportActivityDeps &
+    CheckActivityDeps,
   bundle: { readonly code: string },
 ): AsyncDisposable {
   const stack = new AsyncDisposableStack()

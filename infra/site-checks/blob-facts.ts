@@ -1,11 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import { findSecret } from '../../core/checks/secrets.ts'
 import { isPage, type PageFacts } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { compressible } from '../../core/media.ts'
 import type { ObjectBatch } from '../cas/cas.ts'
 import { mediaTypeOf } from '../media.ts'
-import { readPageFacts } from './page-facts.ts'
+import type { FactsReader } from './facts-reader.ts'
 
 /** Of a file, at most this much is looked at. */
 const maxReadBytes = 1024 * 1024
@@ -29,27 +28,22 @@ export function tellsSomething({ path, size }: ManifestEntry): boolean {
 
 type Objects = Pick<ObjectBatch, 'open'>
 
-/** Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only what changed. */
-export function createBlobReader(): (file: ManifestEntry, objects: Objects) => Promise<BlobFacts> {
+/**
+ * Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only what changed. What could not
+ * be read in time is remembered as well, as a file without facts.
+ */
+export function createBlobReader(reader: FactsReader): (file: ManifestEntry, objects: Objects) => Promise<BlobFacts> {
   const known = new LRUCache<string, BlobFacts>({ maxSize: maxCacheBytes, sizeCalculation: sizeInMemory })
   return async (file, objects) => {
-    const remembered = known.get(file.sha256)
-    if (remembered && (remembered.page || !isPage(file.path))) return remembered
-    const facts = factsOf(await readStart(objects, file), isPage(file.path))
-    known.set(file.sha256, facts)
+    const page = isPage(file.path)
+    const key = page ? `page ${file.sha256}` : file.sha256
+    const remembered = known.get(key)
+    if (remembered) return remembered
+    const facts = await reader.read({ bytes: await readStart(objects, file), page })
+    known.set(key, facts)
     return facts
   }
 }
-
-function factsOf(bytes: Buffer, page: boolean): BlobFacts {
-  if (isUtf16(bytes)) return {}
-  // patterns of secrets are ASCII, and one byte per character is searched fastest
-  const text = page ? bytes.toString('utf8') : bytes.toString('latin1')
-  const secret = findSecret(text)
-  return { ...(secret && { secret }), ...(page && { page: readPageFacts(text) }) }
-}
-
-const isUtf16 = ([first, second]: Buffer) => (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)
 
 async function readStart(objects: Objects, { path, sha256 }: ManifestEntry): Promise<Buffer> {
   const object = await objects.open(sha256)

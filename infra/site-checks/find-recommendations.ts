@@ -5,6 +5,7 @@ import { checkFile, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Cas, ObjectBatch } from '../cas/cas.ts'
 import { type BlobFacts, createBlobReader, tellsSomething } from './blob-facts.ts'
+import type { FactsReader } from './facts-reader.ts'
 import { createPace } from './pace.ts'
 
 export interface CheckOptions {
@@ -34,8 +35,9 @@ type ReadFacts = (file: ManifestEntry) => Promise<BlobFacts>
 const readAhead = 4
 const nothing: BlobFacts = {}
 
-export function createSiteChecks(cas: Cas): SiteChecks {
-  const read = createBlobReader()
+/** @param reader one for a process; it stays open for as long as checks are made */
+export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
+  const read = createBlobReader(reader)
   return {
     async findRecommendations(files, { budgetMs, signal, objects = cas }) {
       const factsOf: ReadFacts = async (file) => (tellsSomething(file) ? await read(file, objects) : nothing)

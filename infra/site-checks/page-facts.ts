@@ -81,19 +81,20 @@ function createPage() {
     base: undefined as string | undefined,
     links,
     /** A reference that visitors may follow. */
-    refer(reference: string | undefined) {
+    refer: (reference: string | undefined): void => {
       if (reference === undefined || links.size >= maxLinks) return
       const path = internalPath(reference)
       if (path !== undefined) links.add(path)
     },
     /** A reference that browsers load with the page. */
-    load(reference: string | undefined) {
+    load: (reference: string | undefined): void => {
       if (reference === undefined) return
-      if (!isInsecure(reference)) return page.refer(reference)
-      page.insecure.count += 1
-      page.insecure.first ||= reference.trim().slice(0, 200)
+      if (isInsecure(reference)) {
+        page.insecure.count += 1
+        page.insecure.first ||= reference.trim().slice(0, 200)
+      } else page.refer(reference)
     },
-    loadSet(candidates: string | undefined) {
+    loadSet: (candidates: string | undefined): void => {
       if (candidates === undefined || candidates.length > maxSetLength) return
       for (const candidate of candidates.split(/,\s+/)) page.load(candidate.trim().split(/\s/, 1)[0])
     },
@@ -205,7 +206,11 @@ function createReader(html: string) {
     onprocessinginstruction() {},
     onend() {},
   }
-  return { callbacks, facts: () => ownStrings({ ...page, links: [...page.links] }) }
+  const facts = (): PageFacts => {
+    const { refer: _refer, load: _load, loadSet: _loadSet, links, ...told } = page
+    return { ...told, links: [...links] }
+  }
+  return { callbacks, facts }
 }
 
 const maxNameLength = 12
@@ -215,6 +220,3 @@ const nameOf = (html: string, start: number, end: number) =>
 
 /** In SVG and MathML, a title is none of the page and a script is plain markup. */
 const isForeignTag = (tag: string) => tag === 'svg' || tag === 'math'
-
-/** A slice keeps the whole page in memory for as long as the facts are kept; a copy does not. */
-const ownStrings = (facts: PageFacts): PageFacts => JSON.parse(JSON.stringify(facts)) as PageFacts

@@ -5,16 +5,22 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
+import { type FactsReader, type FileToRead, openFactsReader } from '../../infra/site-checks/facts-reader.ts'
 import { createSiteChecks } from '../../infra/site-checks/find-recommendations.ts'
 import { readPageFacts } from '../../infra/site-checks/page-facts.ts'
 
 let dir: string
 let disk: Cas
+let reader: FactsReader
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'plinth-site-checks-'))
   disk = await openDiskCas(dir)
+  reader = await openFactsReader()
 })
-afterAll(() => rm(dir, { recursive: true, force: true }))
+afterAll(async () => {
+  await reader[Symbol.asyncDispose]()
+  await rm(dir, { recursive: true, force: true })
+})
 
 const put = async (path: string, text: string | Buffer): Promise<ManifestEntry> => ({
   path,
@@ -74,7 +80,7 @@ test('E28: the next look reads only what has changed', async () => {
       return disk.open(sha256, encoding)
     },
   }
-  const checks = createSiteChecks(cas)
+  const checks = createSiteChecks(cas, reader)
   const files = await Promise.all(
     Array.from({ length: 50 }, (_, i) => put(i ? `${i}.html` : 'index.html', `<title>${i}</title><a href="/${i + 1}">`)),
   )
@@ -90,7 +96,7 @@ test('E28: the next look reads only what has changed', async () => {
 })
 
 test('E28: the same bytes are a page under one name and text under another', async () => {
-  const checks = createSiteChecks(disk)
+  const checks = createSiteChecks(disk, reader)
   const text = '<!doctype html><a href="/gone.html">'
   const asText = await checks.findRecommendations([await put('index.html.txt', text)], { budgetMs })
   const asPage = await checks.findRecommendations([await put('index.html', text)], { budgetMs })
@@ -106,7 +112,7 @@ test('E28: of a large page the first megabyte is looked at, and binary files not
     await put('notes', secret),
     await put('app.js', `${' '.repeat(1024 * 1024 - 100)}${secret} ${' '.repeat(1024)}`),
   ]
-  const { recommendations } = await createSiteChecks(disk).findRecommendations(files, { budgetMs })
+  const { recommendations } = await createSiteChecks(disk, reader).findRecommendations(files, { budgetMs })
   const found = recommendations.filter((entry) => entry.code === 'secret_suspected')
   expect(found.map((entry) => entry.path)).toEqual(['notes', 'app.js'])
 })
@@ -115,14 +121,14 @@ test('E28: a storage that hangs costs no more than the budget', async () => {
   const cas: Cas = { ...disk, open: () => new Promise(() => undefined) }
   const files = [await put('index.html', 'x'), await put('a.html', 'y')]
   const startedAt = performance.now()
-  const result = await createSiteChecks(cas).findRecommendations(files, { budgetMs: 50 })
+  const result = await createSiteChecks(cas, reader).findRecommendations(files, { budgetMs: 50 })
   expect(result).toEqual({ recommendations: [], complete: false })
   expect(performance.now() - startedAt).toBeLessThan(2000)
 })
 
 test('E28: what was found is answered when the time or the caller ends the look', async () => {
   const files = [await put('index.html', '<p>x'), await put('a.html', '<html>y')]
-  const checks = createSiteChecks(disk)
+  const checks = createSiteChecks(disk, reader)
   expect((await checks.findRecommendations(files, { budgetMs: 0 })).complete).toBe(false)
   const stopped = { budgetMs, signal: AbortSignal.abort() }
   expect(await checks.findRecommendations(files, stopped)).toEqual({ recommendations: [], complete: false })
@@ -134,4 +140,58 @@ test('51: a long type of a script is not compared with every piece of its text',
   const before = process.threadCpuUsage()
   expect(readPageFacts(html).mayRoute).toBe(false)
   expect(process.threadCpuUsage(before).user / 1000).toBeLessThan(1000)
+})
+
+describe('the thread that reads files of tenants', () => {
+  const hostile = (unit: string) => `<svg><script type="${'x'.repeat(200_000)}">${unit.repeat(800_000 / unit.length)}`
+  const small: FileToRead = { bytes: Buffer.from('<title>x</title>'), page: true }
+
+  test.each([
+    ['opening tags', '<a'],
+    ['attributes', '<a b="c" d='],
+    ['links', '<a href="../x/./y">'],
+    ['halves of secrets', 'ghp_AKIAsk-ant-'],
+  ])('1: a megabyte of %s costs the thread that serves nothing', async (_what, unit) => {
+    const file = { bytes: Buffer.from(hostile(unit)), page: true }
+    const before = process.threadCpuUsage()
+    expect(await reader.read(file)).toHaveProperty('page')
+    const { user, system } = process.threadCpuUsage(before)
+    expect((user + system) / 1000).toBeLessThan(20)
+  })
+
+  test('1: a file that takes too long has no facts', async () => {
+    await using hasty = await openFactsReader(1)
+    expect(await hasty.read({ bytes: Buffer.from(hostile('<a href="../x/./y">')), page: true })).toEqual({})
+  })
+
+  test('1: a file that took too long is not read again', async () => {
+    let opened = 0
+    const cas: Cas = {
+      ...disk,
+      open(sha256, encoding) {
+        opened += 1
+        return disk.open(sha256, encoding)
+      },
+    }
+    await using hasty = await openFactsReader(1)
+    const checks = createSiteChecks(cas, hasty)
+    const files = [await put('notes.html', hostile('<a href="../x/./y">'))]
+    await checks.findRecommendations(files, { budgetMs })
+    await checks.findRecommendations(files, { budgetMs })
+    expect(opened).toBe(1)
+  })
+
+  test('1: the files behind one that takes too long are read', async () => {
+    await using hasty = await openFactsReader(200)
+    const slow: FileToRead = { bytes: Buffer.from(hostile('<a href="../x/./y">').repeat(30)), page: true }
+    const [first, ...others] = await Promise.all([slow, small, small, small, small, small].map((file) => hasty.read(file)))
+    expect(first).toEqual({})
+    expect(others.map((facts) => facts.page?.hasTitle)).toEqual([true, true, true, true, true])
+  })
+
+  test('a closed reader refuses', async () => {
+    const own = await openFactsReader()
+    await own[Symbol.asyncDispose]()
+    await expect(own.read(small)).rejects.toThrow('closed')
+  })
 })

@@ -3,7 +3,7 @@ import { readManifest } from '../../infra/cas/manifests.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { findUncheckedDeploy, setRecommendations } from '../../infra/db/deploys.ts'
 import type { Logger } from '../../infra/log.ts'
-import { createSiteChecks } from '../../infra/site-checks/find-recommendations.ts'
+import type { SiteChecks } from '../../infra/site-checks/find-recommendations.ts'
 import type { CheckActivities } from '../contract.ts'
 
 const budgetMs = 20_000
@@ -11,18 +11,18 @@ const budgetMs = 20_000
 export interface CheckActivityDeps {
   readonly db: Db
   readonly cas: Cas
+  readonly siteChecks: SiteChecks
   readonly log: Logger
 }
 
 /** A fault is thrown, so that it is tried again; the workflow goes on without advice when it stays. */
-export function createCheckActivities({ db, cas, log }: CheckActivityDeps): CheckActivities {
-  const checks = createSiteChecks(cas)
+export function createCheckActivities({ db, cas, siteChecks, log }: CheckActivityDeps): CheckActivities {
   return {
     async checkSite({ deploy_id }) {
       const deploy = await findUncheckedDeploy(db, deploy_id)
       if (!deploy) return 0
       const { files } = await readManifest(cas, deploy.manifest_sha256)
-      const { recommendations, complete } = await checks.findRecommendations(files, { budgetMs })
+      const { recommendations, complete } = await siteChecks.findRecommendations(files, { budgetMs })
       // what the budget was too small for, it would be too small for again
       await setRecommendations(db, deploy_id, recommendations)
       log.info({ deploy_id, recommendations: recommendations.length, complete }, 'deploy checked')
