@@ -1,21 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startServer } from '../../bench/child-server.ts'
 import { ask, platformDomain } from '../edge/test-edge.ts'
+import { peakMemory, resetPeak } from './peak-memory.ts'
 
-const MiB = 1024 * 1024
 const sites = 10
 const durationMs = 8000
-
-/** From now on the peak of a process is counted anew: what it took to prepare the test is not meant. */
-const resetPeak = (pid: number) => writeFile(`/proc/${pid}/clear_refs`, '5')
-
-/** The most memory that a process has had since then, in MiB. */
-async function peakMemory(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return (Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024) / MiB
-}
 
 test('ten sites of 20,000 long paths, visited in turns, slow no other site down and take little memory', async () => {
   await using edge = await startServer(join(import.meta.dirname, 'long-manifests-process.ts'), String(sites))
