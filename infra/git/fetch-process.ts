@@ -116,9 +116,17 @@ const maxDataBytes = 1536 * MiB
 /** In KiB and in blocks of 512 bytes. A system without one of these limits starts the process without it. */
 const limited = `ulimit -c 0; ulimit -d ${maxDataBytes / 1024} 2>/dev/null; ulimit -f ${maxFileBytes / 512} 2>/dev/null; exec "$0" "$@"`
 
-/** It may write nowhere else, start nothing, and inherits nothing; the token goes over the channel, where no process list shows it. */
+const root = resolve(import.meta.dirname, '../..')
+/** Its program and what that imports. */
+const readable = ['core', 'infra', 'node_modules', 'package.json'].map((name) => join(root, name))
+
+/**
+ * It may read its own program and its folder, write only the folder, start nothing, and inherits nothing; authorities and the token go
+ * over the channel, where no process list shows them.
+ */
 function start(workDir: string, uid: number | undefined): ChildProcess {
-  const rights = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${workDir}`]
+  const reads = [...readable, workDir].map((path) => `--allow-fs-read=${path}`)
+  const rights = ['--permission', ...reads, `--allow-fs-write=${workDir}`]
   const flags = [`--max-old-space-size=${heapMb}`, '--disable-warning=ExperimentalWarning', ...rights]
   const program = [join(import.meta.dirname, 'fetch-child.ts'), ...(uid === undefined ? [] : [String(uid)])]
   return spawn('/bin/sh', ['-c', limited, process.execPath, ...flags, ...program], {

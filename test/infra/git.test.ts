@@ -1,16 +1,30 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { FetchRequest } from '../../infra/git/fetch-process.ts'
+import { type FetchRequest, startFetchProcess } from '../../infra/git/fetch-process.ts'
 import { resolveHead } from '../../infra/git/resolve-head.ts'
 import { openSourceFetcher } from '../../infra/git/source-fetcher.ts'
 import { fetchingProcesses, filesOf } from './git-fixtures.ts'
 import { type GitServer, git, startGitServer } from './git-server.ts'
 
+const root = resolve(import.meta.dirname, '../..')
+const uidOf = (uid: number) => (process.getuid?.() === 0 ? uid : undefined)
 const dir = mkdtempSync(join(tmpdir(), 'plinth-git-'))
 const stack = new AsyncDisposableStack()
 afterAll(() => stack.disposeAsync())
@@ -275,6 +289,48 @@ describe('the process', () => {
     const asked = options(server)
     expect((await fetcher.fetch(asked)).files).toBe(5)
     expect(Object.keys(await filesOf(asked.archive))).toHaveLength(5)
+  })
+
+  describe('reads and writes', () => {
+    interface Tried {
+      readonly own: string
+      readonly refused: Readonly<Record<string, string>>
+    }
+    let tried: Tried
+    // not below the folder of this file, through which only root may pass
+    const outside = mkdtempSync(join(tmpdir(), 'plinth-open-'))
+    afterAll(() => rmSync(outside, { recursive: true }))
+    beforeAll(async () => {
+      const folder = join(dir, 'confined')
+      chmodSync(outside, 0o777)
+      writeFileSync(join(outside, 'secret'), 'canary')
+      chmodSync(join(outside, 'secret'), 0o666)
+      await using _other = await startFetchProcess(folder, uidOf(53_901))
+      const [other = ''] = readdirSync(folder)
+      await using _process = await startFetchProcess(folder, uidOf(53_900))
+      const own = readdirSync(folder).find((name) => name !== other) ?? ''
+      const pid = fetchingProcesses().find((candidate) => readlinkSync(`/proc/${candidate}/cwd`).endsWith(own))
+      const [node = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+      const rights = args.filter((arg) => arg.startsWith('--'))
+      const places = { outside, other: join(folder, other), code: root, parent: process.pid }
+      const program = join(import.meta.dirname, 'confined-process.ts')
+      // the rights, the user and the folder of the true process, with a hostile program
+      const probe = ['--input-type=module', '-e', stripTypeScriptTypes(readFileSync(program, 'utf8'))]
+      const given = [...rights, ...probe, JSON.stringify({ ...places, uid: uidOf(53_900) })]
+      tried = JSON.parse(execFileSync(node, given, { cwd: join(folder, own), env: {}, encoding: 'utf8' }))
+    }, 60_000)
+
+    test('its own folder', () => {
+      expect(tried.own).toBe('written and read')
+    })
+
+    test('nothing else, and starts nothing', () => {
+      const denied = expect.stringMatching(/^(?:ERR_ACCESS_DENIED|EACCES|EPERM)$/)
+      expect(tried.refused).toEqual(Object.fromEntries(Object.keys(tried.refused).map((name) => [name, denied])))
+      expect(Object.keys(tried.refused)).toHaveLength(18)
+      expect(readdirSync(outside)).toEqual(['secret'])
+      expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe('canary')
+    })
   })
 
   test('ends with its time', async () => {
