@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../core/errors.ts'
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
@@ -49,16 +49,42 @@ function parseInput(
   raw: Record<string, unknown>,
   pathNames: readonly string[] = [],
 ): Record<string, unknown> {
+  const issue = wrongEntry(schema, raw)
+  if (issue) throw refusalOf(issue, raw, pathNames)
   const parsed = schema.safeParse(raw)
   if (parsed.success) return parsed.data
-  const [issue] = parsed.error.issues
-  if (!issue) throw unprocessable('the input is not valid')
-  const place = issue.path.map(String).join('.')
-  if (pathNames.includes(place)) throw notFound('there is nothing with this id')
-  if (issue.code === 'invalid_type' && issue.expected === 'string' && isAbsent(raw, issue.path)) {
-    throw invalid(`${place} is missing`)
+  const [first] = parsed.error.issues
+  throw first ? refusalOf(first, raw, pathNames) : unprocessable('the input is not valid')
+}
+
+type Issue = Pick<z.core.$ZodIssue, 'code' | 'path' | 'message'> & { readonly expected?: string }
+
+/**
+ * The first wrong entry of a list, unless a member before it is wrong. On its own the schema describes every wrong one, which takes 28 ms
+ * for 20,000.
+ */
+function wrongEntry(schema: z.ZodObject, raw: Record<string, unknown>): Issue | undefined {
+  for (const [name, member] of Object.entries(schema.shape)) {
+    const value = raw[name]
+    if (!(member instanceof z.ZodArray && Array.isArray(value))) {
+      if (z.safeParse(member, value).success) continue
+      return undefined
+    }
+    for (const [index, entry] of value.entries()) {
+      const [issue] = z.safeParse(member.element, entry).error?.issues ?? []
+      if (issue) return { ...issue, path: [name, index, ...issue.path] }
+    }
   }
-  throw unprocessable(place === '' ? issue.message : `${place}: ${issue.message}`)
+  return undefined
+}
+
+function refusalOf(issue: Issue, raw: Record<string, unknown>, pathNames: readonly string[]): AppError {
+  const place = issue.path.map(String).join('.')
+  if (pathNames.includes(place)) return notFound('there is nothing with this id')
+  if (issue.code === 'invalid_type' && issue.expected === 'string' && isAbsent(raw, issue.path)) {
+    return invalid(`${place} is missing`)
+  }
+  return unprocessable(place === '' ? issue.message : `${place}: ${issue.message}`)
 }
 
 function isAbsent(raw: unknown, path: readonly PropertyKey[]): boolean {

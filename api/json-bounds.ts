@@ -6,8 +6,6 @@ import type { Operation } from './operation.ts'
 
 /** Values that a body may have besides those of its schema: unknown members are ignored, and an envelope has some of its own. */
 const spareValues = 500
-/** A list of twice the length that the schema permits is still answered with what is wrong with it. */
-const slack = 2
 /** Items of a list for which the schema sets no limit. */
 const usualItems = 100
 
@@ -17,7 +15,7 @@ export function jsonBoundsOf(op: Operation): JsonBounds {
   return {
     maxBytes,
     maxKeptBytes: op.largeBody ? maxKeptJsonBytes : maxBytes,
-    maxValues: spareValues + slack * countValues(z.toJSONSchema(op.input, { io: 'input' })),
+    maxValues: spareValues + countValues(z.toJSONSchema(op.input, { io: 'input' })),
     longMembers: new Set(op.largeBody?.longMembers),
   }
 }

@@ -38,36 +38,43 @@ export interface JsonScanner {
 
 /** Levels of arrays and objects; no operation needs ten. */
 const maxDepth = 64
+/** Of one object: no schema has 30, a repository in a payload of GitHub has about 100. With 19,000 names the parser and zod took 110 ms. */
+const maxMembers = 1000
 /** A longer string of a member that may be long is spilled. */
 const longBytes = 2048
-/** No member of a schema has a longer name. */
-const maxNameBytes = 64
 const firstKeptBytes = 4096
 
 const quote = 0x22
 const backslash = 0x5c
 
 /**
- * A scanner of JSON that does work in proportion to the bytes and keeps only what `bounds` allow. It counts and splits; whether the document
- * is JSON is left for the parser.
+ * A scanner of JSON that looks at each byte once, whatever it is, and keeps only what `bounds` allow. It counts and splits; whether the
+ * document is JSON is left for the parser.
  */
 export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   const secret = randomUUID()
   const spilled = new Map<string, SpilledString>()
+  const longNameBytes = new Set([...bounds.longMembers].map((name) => Buffer.byteLength(name)))
   let kept = Buffer.allocUnsafe(Math.min(firstKeptBytes, bounds.maxBytes))
   let keptBytes = 0
   let spilledBytes = 0
   let depth = 0
   let values = 0
-  /** The member whose value comes next, once its colon was seen. */
-  let member: string | undefined
-  /** Where the latest string began in `kept`, without its quote; it is a name when a colon follows. */
+  /** Members so far of the open object, or of none, at each level. */
+  const members = new Uint32Array(maxDepth + 1)
+  /** Whether the value that comes next, or is open, belongs to a member that may be long. */
+  let mayBeLong = false
+  /** Where the latest string begins in what is kept, without its quote, and how long it is; it is a name when a colon follows. */
   let stringStart = 0
-  let lastName = ''
+  let stringBytes = 0
   let inString = false
   let escaped = false
   /** Where the open string began among the spilled bytes; undefined while it is not spilled. */
   let spilledFrom: number | undefined
+  /** Bytes of this chunk before `taken` are kept or spilled. */
+  let chunk: Buffer = Buffer.alloc(0)
+  let taken = 0
+  let toSpill: Buffer[] = []
 
   function keep(bytes: Buffer): void {
     const length = keptBytes + bytes.length
@@ -83,96 +90,107 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
     keptBytes = length
   }
 
-  /** Counts what stands between strings. */
-  function countStructure(chunk: Buffer, from: number, to: number): void {
-    for (let at = from; at < to; at += 1) {
-      switch (chunk[at] ?? 0) {
-        case 0x3a: // :
-          member = lastName
-          break
-        case 0x2c: // ,
-          values += 1
-          member = undefined
-          break
-        case 0x5b: // [
-        case 0x7b: // {
-          depth += 1
-          values += 1
-          member = undefined
-          if (depth > maxDepth) throw invalid(`the body is nested deeper than ${maxDepth} levels`)
-          break
-        case 0x5d: // ]
-        case 0x7d: // }
-          depth -= 1
-          member = undefined
-          break
-        default:
-      }
-    }
-    if (values > bounds.maxValues) throw invalid(`the body has more than ${bounds.maxValues} values; send fewer`)
+  function spill(bytes: Buffer): void {
+    spilledBytes += bytes.length
+    toSpill.push(bytes)
   }
 
-  function openString(): void {
-    inString = true
-    stringStart = keptBytes
+  function take(end: number): void {
+    const bytes = chunk.subarray(taken, end)
+    if (spilledFrom === undefined) keep(bytes)
+    else spill(bytes)
+    taken = end
   }
 
-  /** Takes bytes of the open string; returns those to spill. */
-  function takeString(bytes: Buffer): Buffer[] {
-    if (spilledFrom !== undefined) {
-      spilledBytes += bytes.length
-      return [bytes]
-    }
-    const mayBeLong = member !== undefined && bounds.longMembers.has(member)
-    if (!mayBeLong || keptBytes - stringStart + bytes.length <= longBytes) {
-      keep(bytes)
-      return []
-    }
-    spilledFrom = spilledBytes
+  /** Where the byte of the chunk will be in what is kept. */
+  const placeOf = (at: number) => keptBytes + at - taken
+
+  /** Spills the open string if it is long with the bytes before `end`. */
+  function spillIfLong(end: number): void {
+    if (spilledFrom !== undefined || placeOf(end) - stringStart <= longBytes) return
+    if (placeOf(taken) < stringStart) take(taken + stringStart - keptBytes)
     const held = Buffer.from(kept.subarray(stringStart, keptBytes))
     keptBytes = stringStart
-    spilledBytes += held.length + bytes.length
-    return [held, bytes]
+    spilledFrom = spilledBytes
+    spill(held)
   }
 
-  function closeString(): void {
-    if (spilledFrom !== undefined) {
-      // as text a control character and an id that nobody can guess: no content, and no base64
-      const mark = `${secret}:${spilled.size}`
-      spilled.set(`\u0001${mark}`, { start: spilledFrom, end: spilledBytes })
-      keep(Buffer.from(`\\u0001${mark}`))
-      spilledFrom = undefined
-    } else if (member === undefined) {
-      const length = keptBytes - stringStart
-      lastName = length > maxNameBytes ? '' : kept.toString('latin1', stringStart, keptBytes)
-    }
+  function closeString(at: number): void {
     inString = false
+    if (mayBeLong) spillIfLong(at)
+    if (spilledFrom === undefined) {
+      stringBytes = placeOf(at) - stringStart
+      return
+    }
+    take(at)
+    // as text a control character and an id that nobody can guess: no content, and no base64
+    const mark = `${secret}:${spilled.size}`
+    spilled.set(`\u0001${mark}`, { start: spilledFrom, end: spilledBytes })
+    spilledFrom = undefined
+    keep(Buffer.from(`\\u0001${mark}`))
+  }
+
+  function beginMember(at: number): void {
+    const count = (members[depth] ?? 0) + 1
+    members[depth] = count
+    if (count > maxMembers) throw invalid(`an object of the body has more than ${maxMembers} members; send fewer`)
+    if (!longNameBytes.has(stringBytes)) return
+    take(at)
+    mayBeLong = bounds.longMembers.has(kept.toString('latin1', stringStart, stringStart + stringBytes))
+  }
+
+  function open(): void {
+    depth += 1
+    values += 1
+    mayBeLong = false
+    if (depth > maxDepth) throw invalid(`the body is nested deeper than ${maxDepth} levels`)
+    members[depth] = 0
+  }
+
+  /** Takes a byte between strings. */
+  function takeStructure(byte: number, at: number): void {
+    switch (byte) {
+      case quote:
+        inString = true
+        stringStart = placeOf(at) + 1
+        break
+      case 0x3a: // :
+        beginMember(at)
+        break
+      case 0x2c: // ,
+        values += 1
+        mayBeLong = false
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        open()
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth -= 1
+        mayBeLong = false
+        break
+      default:
+    }
   }
 
   return {
-    scan(chunk) {
-      const toSpill: Buffer[] = []
-      const findEnd = endsOfStrings(chunk)
-      let at = 0
-      while (at < chunk.length) {
-        if (!inString) {
-          const opening = chunk.indexOf(quote, at)
-          const end = opening === -1 ? chunk.length : opening
-          countStructure(chunk, at, end)
-          keep(chunk.subarray(at, end + 1))
-          if (opening !== -1) openString()
-          at = end + 1
-          continue
+    scan(bytes) {
+      chunk = bytes
+      taken = 0
+      toSpill = []
+      for (let at = 0; at < bytes.length; at += 1) {
+        if (!inString) takeStructure(bytes[at] ?? 0, at)
+        else if (escaped) escaped = false
+        else {
+          at = endOfText(bytes, at)
+          if (bytes[at] === backslash) escaped = true
+          else if (at < bytes.length) closeString(at)
         }
-        const end = findEnd(at, escaped)
-        if (end.at > at) toSpill.push(...takeString(chunk.subarray(at, end.at)))
-        escaped = end.escaped
-        if (end.at < chunk.length) {
-          closeString()
-          keep(chunk.subarray(end.at, end.at + 1))
-        }
-        at = end.at + 1
       }
+      if (inString && mayBeLong) spillIfLong(bytes.length)
+      take(bytes.length)
+      if (values > bounds.maxValues) throw invalid(`the body has more than ${bounds.maxValues} values; send fewer`)
       return toSpill
     },
     get keptBytes() {
@@ -182,33 +200,9 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   }
 }
 
-interface EndOfString {
-  /** Index of the closing quote; the chunk's length when it is not in this chunk. */
-  readonly at: number
-  /** Whether the last byte of the chunk escapes the first of the next. */
-  readonly escaped: boolean
-}
-
-/** Finds where strings of the chunk end. The next backslash is looked for once, not once for each string. */
-function endsOfStrings(chunk: Buffer): (from: number, escaped: boolean) => EndOfString {
-  let nextBackslash = -1
-  const backslashAfter = (at: number) => {
-    if (nextBackslash < at) {
-      const found = chunk.indexOf(backslash, at)
-      nextBackslash = found === -1 ? chunk.length : found
-    }
-    return nextBackslash
-  }
-  return (from, escaped) => {
-    let at = escaped ? from + 1 : from
-    let end = -1
-    for (;;) {
-      if (end < at) end = chunk.indexOf(quote, at)
-      if (end === -1) end = chunk.length
-      const slash = backslashAfter(at)
-      if (slash >= end) return { at: end, escaped: false }
-      at = slash + 2
-      if (at > chunk.length) return { at: chunk.length, escaped: true }
-    }
-  }
+/** The index of the next quote or backslash; the chunk's length without one. */
+function endOfText(chunk: Buffer, from: number): number {
+  let at = from
+  while (at < chunk.length && chunk[at] !== quote && chunk[at] !== backslash) at += 1
+  return at
 }

@@ -134,6 +134,18 @@ export const shapedAttacks: readonly ShapedAttack[] = [
     prepare: post('/api/v1/sites/{site}/deploy-files', () => ({ bytes: `{"files":[${'{},'.repeat(2 * MB)}{}]}` })),
   },
   {
+    name: 'deploy_files: 10,000 wrong entries',
+    prepare: post('/api/v1/sites/{site}/deploy-files', () => ({ bytes: `{"files":[${'0,'.repeat(10_000)}0]}` })),
+  },
+  {
+    name: 'deploy_files: 19,000 members of one name',
+    prepare: post('/api/v1/sites/{site}/deploy-files', () => ({ bytes: `{${'"content":0,'.repeat(19_000)}"files":[]}` })),
+  },
+  {
+    name: 'deploy_files: 7 MB of escapes',
+    prepare: post('/api/v1/sites/{site}/deploy-files', () => ({ bytes: `{"files":["${'\\"'.repeat(3.5 * MB)}"]}` })),
+  },
+  {
     name: 'check_deploy: 4 MB of zeros',
     prepare: post('/api/v1/sites/{site}/deploys/check', () => ({ bytes: `{"files":[${'0,'.repeat(2 * MB - 20)}0]}` })),
   },
