@@ -11,6 +11,7 @@ import { toolBoundsOf } from './json-bounds.ts'
 import { jsonRpcError, parseErrorCode, type Refusal, refusalOf } from './json-rpc.ts'
 import type { JsonBounds } from './json-scanner.ts'
 import { createToolServer } from './mcp.ts'
+import { withOwnSentence } from './mcp-errors.ts'
 import type { Operation } from './operation.ts'
 
 /**
@@ -59,7 +60,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps)
     if (!body) return
     const refusal = refusalOf(body.value)
     if (refusal) return refuse(koa, refusal)
-    await respond(koa, await serve(toolRequest(koa, mcp), body, ctx))
+    await respond(koa, await serve(toolRequest(koa, mcp), body, ctx), (body.value as { method?: unknown }).method)
   }
 }
 
@@ -78,9 +79,10 @@ function toolRequest(koa: KoaContext, base: string): Request {
   return new Request(new URL('/mcp', base), { method: 'POST', headers })
 }
 
-async function respond(koa: KoaContext, response: Response): Promise<void> {
+async function respond(koa: KoaContext, response: Response, method: unknown): Promise<void> {
   const type = response.headers.get('content-type')
-  if (type?.startsWith('application/json')) koa.body = await response.text()
+  const text = type?.startsWith('application/json') ? await response.text() : undefined
+  if (text !== undefined) koa.body = text === '' ? text : withOwnSentence(JSON.parse(text), method)
   else koa.body = response.body ? Readable.fromWeb(response.body as never) : null
   // Koa makes an empty body a 204, so the status comes last
   koa.status = response.status

@@ -210,12 +210,33 @@ test('J01: whatever the message, the answer is JSON-RPC under its id and no faul
 test.each([
   ['an unknown tool', { ...call, params: { name: 'publish', arguments: {} } }, -32602, /publish.*tools\/list/],
   ['a name of every object', { ...call, params: { name: '__proto__', arguments: {} } }, -32602, /tools\/list/],
-  ['an unknown method', { ...call, method: 'sites/list' }, -32601, /not found/],
-  ['resources, which it has not', { ...call, method: 'resources/list' }, -32601, /not found/],
+  ['an unknown method', { ...call, method: 'sites/list' }, -32601, /no method sites\/list/],
+  ['resources, which it has not', { ...call, method: 'resources/list' }, -32601, /no method resources\/list/],
 ])('J01: %s is a JSON-RPC error under the id of the request', async (_what, message, code, text) => {
   const { status, body } = await send({ ...message, id: 'x-1' })
   const error = { code, message: expect.stringMatching(text) }
   expect([status, body]).toEqual([200, { jsonrpc: '2.0', id: 'x-1', error }])
+})
+
+const info = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'x', version: '1' } }
+test.each([
+  ['initialize without params', 'initialize', undefined, -32602, /^params: /],
+  [
+    'initialize within initialize',
+    'initialize',
+    { params: { ...call, method: 'initialize', params: info } },
+    -32602,
+    /^params\./,
+  ],
+  ['initialize with a number as version', 'initialize', { ...info, protocolVersion: 7 }, -32602, /^params\.protocolVersion: /],
+  ['initialize with a number as roots', 'initialize', { ...info, capabilities: { roots: 5 } }, -32602, /^params\.capabilities/],
+  ['tools/list with a number as cursor', 'tools/list', { cursor: 5 }, -32602, /^params\.cursor: /],
+  ['tools/call with a number as task', 'tools/call', { name: 'whoami', task: 5 }, -32602, /^params\.task: /],
+  ['ping with a number as _meta', 'ping', { _meta: 5 }, -32600, /params\._meta is an object/],
+])('J01: %s is refused with one sentence about it', async (_what, method, params, code, text) => {
+  const { body } = await send({ jsonrpc: '2.0', id: 'x-1', method, params })
+  expect(body).toEqual({ jsonrpc: '2.0', id: 'x-1', error: { code, message: expect.stringMatching(text) } })
+  expect(body.error.message).toMatch(/^[^\n{[]*$/)
 })
 
 test.each([
