@@ -24,7 +24,6 @@ beforeAll(async () => {
   zone = await startZone()
   // so long a pause never ends here: whatever goes on was woken
   w = await world({ env: { PLINTH_DNS_SERVERS: zone.address, PLINTH_DNS_CHECK_INTERVAL: '1h' } })
-  owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
   temporal = new Client({ connection })
 })
@@ -34,6 +33,8 @@ afterAll(async () => {
   await zone?.[Symbol.asyncDispose]()
 })
 beforeEach(async () => {
+  // a project has so many look-ups within a pause
+  owner = await w.project('enterprise')
   site = await makeSite(w, owner)
 })
 
