@@ -49,7 +49,7 @@ const gate = [
   'ulimit -f 4194304',
   'ulimit -n 65536 2>/dev/null',
   'filter=$1',
-  'PATH=$2',
+  '[ -z "$2" ] || PATH=$2',
   'shift 2',
   // what follows on stdin are the arguments of bubblewrap
   'exec "$@" 6<"$filter" 7<&0 0</dev/null',

@@ -63,8 +63,8 @@ describe('an install script', () => {
     expect(said).toContain('own 0,1,2')
     const open = (whose: string) => [...new Set(said.filter((line) => line.startsWith(whose)))].map((line) => line.split(' ')[1])
     // the last says how the commands end
-    expect(open('relay')).toEqual(['0', '1', '2', '3'])
-    expect(open('other')).toEqual(['0', '1', '2'])
+    expect(open('relay')).toEqual(['1', '2', '3'])
+    expect(open('other')).toEqual(['1', '2'])
   })
 
   test('reads nothing of the host, of the storage, of another slot, or of another build', async () => {
