@@ -50,20 +50,6 @@ export async function grantTurns(
   return rows
 }
 
-/** Gives back the turn of a fetch that is tried again then. False when the run does not own a deploy without a source. */
-export async function waitForRepository(tx: Tx, run: DeployRun, fetch_after: Date): Promise<boolean> {
-  const result = await tx
-    .updateTable('deploys')
-    .set({ turn_at: null, fetch_after })
-    .where('id', '=', run.deploy_id)
-    .where('attempt', '=', run.attempt)
-    .where('run_id', '=', run.run_id)
-    .where('status', '=', 'queued')
-    .where('source_sha256', 'is', null)
-    .executeTakeFirst()
-  return result.numUpdatedRows > 0n
-}
-
 /** Why a build waits: the builds of its site before it, and how many of its project have what it waits for. */
 export interface TurnState {
   readonly has_turn: boolean

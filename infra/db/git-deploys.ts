@@ -1,9 +1,10 @@
-import { sql } from 'kysely'
+import { sql, type Updateable } from 'kysely'
 import type { GitSource } from '../../core/deploy.ts'
 import type { Db, Tx } from './database.ts'
 import type { DeployRun } from './deploy-runs.ts'
 import type { DeployRow } from './deploys.ts'
 import { jsonb } from './jsonb.ts'
+import type { DB } from './schema.ts'
 
 /** The latest deploy of the branch that goes live, or of a preview. Its `git` is what was told until the commit is fetched. */
 export function newestGitDeploy(
@@ -106,10 +107,21 @@ export interface FetchedContent {
 }
 
 /** Gives the deploy what was fetched for it; its permit was one to fetch. False when this run does not own the waiting deploy, or it has a source. */
-export async function setFetchedSource(tx: Tx, run: DeployRun, { source, git, skipped_paths }: FetchedContent): Promise<boolean> {
+export function setFetchedSource(tx: Tx, run: DeployRun, { source, git, skipped_paths }: FetchedContent): Promise<boolean> {
+  const fetched = { source_sha256: source.sha256, source_bytes: source.size, git, skipped_paths: [...skipped_paths] }
+  return updateUnfetched(tx, run, { ...fetched, turn_at: null })
+}
+
+/** Gives back the permit of a fetch that is tried again then. False when the run does not own a waiting deploy without a source. */
+export function waitForRepository(tx: Tx, run: DeployRun, fetch_after: Date): Promise<boolean> {
+  return updateUnfetched(tx, run, { turn_at: null, fetch_after })
+}
+
+/** Changes the deploy that this run fetches for. False when another run owns it, it does not wait any more, or it has a source. */
+async function updateUnfetched(tx: Tx, run: DeployRun, values: Updateable<DB['deploys']>): Promise<boolean> {
   const result = await tx
     .updateTable('deploys')
-    .set({ source_sha256: source.sha256, source_bytes: source.size, git, skipped_paths: [...skipped_paths], turn_at: null })
+    .set(values)
     .where('id', '=', run.deploy_id)
     .where('attempt', '=', run.attempt)
     .where('run_id', '=', run.run_id)

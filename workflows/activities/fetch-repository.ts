@@ -12,9 +12,14 @@ import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
 import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import type { Config } from '../../infra/config.ts'
 import { type Keyring, open } from '../../infra/crypto/seal.ts'
-import { waitForRepository } from '../../infra/db/build-turns.ts'
 import { type Db, isDatabaseAway } from '../../infra/db/database.ts'
-import { type FetchedContent, findGitFetch, type GitFetch, setFetchedSource } from '../../infra/db/git-deploys.ts'
+import {
+  type FetchedContent,
+  findGitFetch,
+  type GitFetch,
+  setFetchedSource,
+  waitForRepository,
+} from '../../infra/db/git-deploys.ts'
 import { insertGitReport } from '../../infra/db/git-reports.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { holdSweeper } from '../../infra/db/sweep.ts'
