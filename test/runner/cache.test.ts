@@ -15,10 +15,15 @@ beforeAll(async () => {
 })
 afterAll(() => builder[Symbol.asyncDispose]())
 
-const cachesOf = async (dir: string) =>
-  (await readdir(join(dir, 'caches'), { recursive: true })).filter((path) =>
-    /^[0-9a-f]{32}\/[0-9a-f]{32}\.\d+\.[0-9a-f]{64}$/.test(path),
+/** Two levels only: what lies in a kept folder is hostile, and a recursive `readdir` follows its links. */
+async function cachesOf(dir: string): Promise<string[]> {
+  const root = join(dir, 'caches')
+  const projects = (await readdir(root, { withFileTypes: true })).filter((entry) => entry.isDirectory())
+  const kept = await Promise.all(
+    projects.map(async ({ name }) => (await readdir(join(root, name))).map((folder) => join(name, folder))),
   )
+  return kept.flat().filter((path) => /^[0-9a-f]{32}\/[0-9a-f]{32}\.\d+\.[0-9a-f]{64}$/.test(path))
+}
 
 /** A package whose install runs this shell script, so that no build restores what another has installed. */
 function installs(script: string, files = lockedPackage('npm')): BuildFiles {
