@@ -205,17 +205,12 @@ export const shapedAttacks: readonly ShapedAttack[] = [
     ]),
   },
   {
-    name: 'ten sites of 20,000 paths of 1,000 bytes, visited in turns',
+    // the most files that a deploy may have, and as much of paths
+    name: 'ten sites of 20,000 paths of 200 bytes, visited in turns',
     prepare: async ({ platform, project }) => {
       const entries = [
         { name: 'index.html', data: 'x' },
-        ...Array.from(
-          { length: 19_998 },
-          (_, i): MadeEntry => ({
-            name: `${i}/${'p'.repeat(240)}/${'q'.repeat(240)}/${'r'.repeat(240)}/${'s'.repeat(230)}`,
-            data: '',
-          }),
-        ),
+        ...Array.from({ length: 19_990 }, (_, i): MadeEntry => ({ name: `${i}`.padEnd(200, 'p'), data: '' })),
       ]
       const archive = tarGz(entries)
       const sites = await Promise.all(Array.from({ length: 10 }, () => platform.site(project)))
@@ -229,13 +224,12 @@ export const shapedAttacks: readonly ShapedAttack[] = [
   },
 ]
 
-/** Many requests or connections at once, beside the same load of somebody who means well. */
+/** Many requests or connections at once, beside as many requests and bytes of somebody who means well. */
 export interface FillingAttack {
   readonly name: string
   readonly victims?: readonly Bystander[]
   readonly prepare: Prepare
-  /** Undefined: the attack needs no work of the platform, so the victim is to notice nothing. */
-  readonly wellBehaved?: Prepare
+  readonly wellBehaved: Prepare
 }
 
 const times = async (count: number, what: (index: number) => Promise<unknown>) =>
@@ -269,6 +263,24 @@ const stalled =
     }
   }
 
+/** Sends so many requests, two at a time. */
+const inPairs =
+  (count: number, request: (attacker: Attacker, index: number) => () => Promise<unknown>): Prepare =>
+  async (attacker) => {
+    const requests = Array.from({ length: count }, (_, index) => request(attacker, index))
+    const sender = async () => {
+      for (let next = requests.pop(); next; next = requests.pop()) await next().catch(() => undefined)
+    }
+    return () => Promise.all([sender(), sender()])
+  }
+
+const deployFilesOf = (sizeMb: number) => {
+  const bytes = JSON.stringify(largeFiles(sizeMb))
+  return ({ platform, project, site }: Attacker) =>
+    () =>
+      platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: project.key, bytes })
+}
+
 const largeFiles = (sizeMb: number): Sent['json'] => ({
   files: [
     { path: 'index.html', content: 'x' },
@@ -285,25 +297,21 @@ export const fillingAttacks: readonly FillingAttack[] = [
         times(600, (i) =>
           platform.call('POST /api/v1/sites', { key: project.key, json: { name: 'x', subdomain: `crowd-${i}-x-x-x` } }),
         ),
-    wellBehaved:
-      async ({ platform, project }) =>
-      () =>
-        times(600, () => platform.call('GET /api/v1/sites', { key: project.key })),
+    wellBehaved: inPairs(
+      600,
+      ({ platform, project }, i) =>
+        () =>
+          platform.call('POST /api/v1/sites', { key: project.key, json: { name: 'x', subdomain: `crowd-${i}-y-y-y` } }),
+    ),
   },
   {
     name: '72 deploy_files of 5 MB of one project at once',
     victims: ['deploy'],
-    prepare: async ({ platform, project, site }) => {
-      const bytes = JSON.stringify(largeFiles(5))
-      return () => times(72, () => platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: project.key, bytes }))
+    prepare: async (attacker) => {
+      const deploy = deployFilesOf(5)(attacker)
+      return () => times(72, deploy)
     },
-    wellBehaved: async ({ platform, project, site }) => {
-      const bytes = JSON.stringify(largeFiles(5))
-      return async () => {
-        for (let i = 0; i < 8; i++)
-          await times(2, () => platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: project.key, bytes }))
-      }
-    },
+    wellBehaved: inPairs(72, deployFilesOf(5)),
   },
   {
     name: '20 stalled deploy_files of 10 MB',
@@ -315,6 +323,7 @@ export const fillingAttacks: readonly FillingAttack[] = [
       ({ project, site }) =>
         `POST /api/v1/sites/${site.id}/deploy-files HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${project.key}\r\nContent-Type: application/json\r\nContent-Length: ${50 * MB}\r\n\r\n`,
     ),
+    wellBehaved: inPairs(20, deployFilesOf(10)),
   },
   {
     name: '48 stalled unsigned webhooks of 5 MB',
@@ -324,10 +333,23 @@ export const fillingAttacks: readonly FillingAttack[] = [
       const head = `POST /hooks/git/${attacker.site.id} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${5 * MB}\r\n\r\n`
       return await stalled(48, 5 * MB - 10, 8000, () => head)(attacker)
     },
+    wellBehaved: async (attacker) => {
+      const push = await connectedHook(attacker)
+      const repository = { clone_url: repo_url, description: 'x'.repeat(5 * MB - KB) }
+      const payload = { ref: 'refs/heads/not-built', before: 'c'.repeat(40), after: 'e'.repeat(40), commits: [], repository }
+      const delivery = (i: number) => push({ 'x-github-event': 'push', 'x-github-delivery': `large ${i}` }, payload)
+      return await inPairs(48, (_, i) => delivery(i))(attacker)
+    },
   },
   {
     name: '500 connections with unfinished headers',
     prepare: stalled(500, 10, 8000, () => 'GET / HTTP/1.1\r\nHost: plinth-demo.plinth.localhost\r\nX-Slow: '),
+    wellBehaved: inPairs(
+      500,
+      ({ platform, site }) =>
+        () =>
+          platform.call('GET /', { headers: { host: site.host } }),
+    ),
   },
 ]
 
