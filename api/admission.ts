@@ -10,6 +10,12 @@ export interface Payer {
   readonly id: string
 }
 
+/** Whose share of the connections a query takes. */
+export interface ConnectionPayer {
+  readonly kind: 'project' | 'key' | 'address'
+  readonly id: string
+}
+
 type Resource = 'requests' | 'memory' | 'spool'
 
 /** A request under way, and the bytes of its body that are here. All of it is given back when it is disposed. */
@@ -37,11 +43,11 @@ export interface Admission {
    */
   runLarge<T>(payer: string, work: () => Promise<T>): Promise<T>
   /** The database through the payer's share of the connections. A query may be refused with `too_many_requests` or `unavailable`. */
-  databaseOf(payer: string): Db
+  databaseOf(payer: ConnectionPayer): Db
   figures(): AdmissionFigures
 }
 
-const nameOf = ({ kind, id }: Payer) => `${kind}:${id}`
+const nameOf = ({ kind, id }: Payer | ConnectionPayer) => `${kind}:${id}`
 
 const retryAfterSeconds = { requests: 1, memory: 5, spool: 10, large_requests: 10, connections: 2 } as const
 
@@ -54,7 +60,15 @@ const reasons: Record<keyof typeof retryAfterSeconds, string> = {
   connections: 'requests are waiting for the database',
 }
 
-const owners: Record<Payer['kind'], string> = { project: 'for this project', site: 'for this site', address: 'from this address' }
+const owners: Record<(Payer | ConnectionPayer)['kind'], string> = {
+  project: 'for this project',
+  site: 'for this site',
+  key: 'with this key',
+  address: 'from this address',
+}
+
+/** @param name as {@link nameOf} writes it */
+const ownerOf = (name: string) => owners[name.slice(0, name.indexOf(':')) as keyof typeof owners]
 
 export function createAdmission(shareDatabase: ShareDatabase): Admission {
   const refused = new Map<string, number>()
@@ -86,7 +100,7 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
     waiting: admissionLimits.connections.serverWaiting,
     waitingPerPayer: admissionLimits.connections.waiting,
     patienceMs: admissionLimits.connectionPatienceMs,
-    overflow: (why) => refusal('connections', why),
+    overflow: (why, payer) => refusal('connections', why, ownerOf(payer)),
     late: () => refusal('connections', 'server'),
   })
 
@@ -124,7 +138,7 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
         leave()
       }
     },
-    databaseOf: (payer) => shareDatabase(() => connections.acquire(payer)),
+    databaseOf: (payer) => shareDatabase(() => connections.acquire(nameOf(payer))),
     figures: () => ({
       held: { requests: budgets.requests.held, memory: budgets.memory.held, spool: budgets.spool.held },
       largeRequestsWaiting: largeRequests.waiting,

@@ -1,8 +1,8 @@
 import Koa, { type Context as KoaContext, type Next } from 'koa'
 import type { AppError } from '../core/errors.ts'
-import { authenticate } from './authenticate.ts'
+import { createAuthenticator } from './authenticate.ts'
 import { dropBody } from './body.ts'
-import { clientAddress } from './client-address.ts'
+import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy } from './docs.ts'
 import { readiness } from './health.ts'
@@ -31,12 +31,13 @@ const operator: Caller = {
 export function createApp(deps: Deps & { readonly operatorToken: string }): Koa {
   const guard = createOperatorGuard(deps.operatorToken)
   const metrics = createMetrics(deps)
+  const authenticate = createAuthenticator(deps)
   const project = restRouter(operations, async (koa) => {
-    const caller = await authenticate(deps, koa.get('authorization') || undefined)
-    return { ...deps, caller, db: deps.admission.databaseOf(caller.project_id) }
+    const caller = await authenticate(koa)
+    return { ...deps, caller, db: deps.admission.databaseOf({ kind: 'project', id: caller.project_id }) }
   })
   const operatorRouter = restRouter(operatorOperations, async (koa): Promise<Context> => {
-    await guard.admit(koa.get('authorization') || undefined, clientAddress(koa))
+    await guard.admit(koa.get('authorization') || undefined, clientNetwork(koa))
     return { ...deps, caller: operator }
   })
   const hooks = gitHooks(deps)
@@ -88,7 +89,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
 
   async function serveMetrics(koa: KoaContext, next: Next): Promise<void> {
     if (koa.path !== '/metrics' || koa.method !== 'GET') return await next()
-    await guard.admit(koa.get('authorization') || undefined, clientAddress(koa))
+    await guard.admit(koa.get('authorization') || undefined, clientNetwork(koa))
     koa.body = await metrics.text()
     koa.type = metrics.contentType
   }
@@ -112,7 +113,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   app.use(serveHealth)
   app.use(serveMetrics)
   app.use(serveDocuments)
-  app.use(createToolEndpoint(operations, deps))
+  app.use(createToolEndpoint(operations, deps, authenticate))
   app.use(hooks.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())

@@ -1,6 +1,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Context as Koa } from 'koa'
 import { AppError } from '../core/errors.ts'
 import { findKey, touchKey } from '../infra/db/keys.ts'
+import { clientNetwork } from './client-network.ts'
 import type { Caller, Deps } from './context.ts'
 
 /** `svc_<8 characters>_<43 characters>`: the id finds the row, the secret is stored as its sha256 only. */
@@ -30,26 +32,56 @@ export const sameSecret = (a: string, b: string) => timingSafeEqual(hash(a), has
 
 const nobody = Buffer.alloc(32)
 
-/** @throws AppError `unauthorized` */
-export async function authenticate(deps: Deps, header: string | undefined): Promise<Caller> {
-  const token = bearerToken(header)
-  if (token === undefined) throw unauthorized('send your project key in the header Authorization: Bearer <key>')
-  const [, id, secret] = keyPattern.exec(token) ?? []
-  // many requests with one key wait for each other, whether it is right or not
-  const db = deps.admission.databaseOf(`key ${id}`)
-  const key = id === undefined ? undefined : await findKey(db, id)
-  // compared even when there is no key, so that the time tells nothing
-  const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret ?? ''))
-  if (!key || !matches) throw unauthorized('this key is unknown or revoked; use another, or ask for a new one')
-  const now = deps.clock()
-  if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) await touchKey(db, key.id, now)
-  const { project_id, project_name, plan, suspended, scope } = key
-  return {
-    key: { id: key.id, name: key.name, last_used_at: key.last_used_at },
-    scope,
-    project_id,
-    project_name,
-    plan,
-    suspended,
+/** Keys that are remembered as right; each takes about 100 bytes. */
+const maxProvedKeys = 10_000
+
+/** Finds out whose key a request carries. @throws AppError `unauthorized`, `too_many_requests`, `unavailable` */
+export type Authenticate = (koa: Koa) => Promise<Caller>
+
+/**
+ * Looks up the key of each request. Look-ups of a key that was right before wait for each other. Any other text may be invented, so its
+ * look-up takes the share of the client's address: a client that sends a new key with every request gets no further share for it.
+ */
+export function createAuthenticator(deps: Deps): Authenticate {
+  /** Hashes of the texts of keys, the latest use last. */
+  const proved = new Set<string>()
+
+  function remember(tokenHash: string): void {
+    proved.delete(tokenHash)
+    proved.add(tokenHash)
+    const [oldest] = proved
+    if (proved.size > maxProvedKeys && oldest !== undefined) proved.delete(oldest)
+  }
+
+  return async (koa) => {
+    const token = bearerToken(koa.get('authorization'))
+    if (token === undefined) throw unauthorized('send your project key in the header Authorization: Bearer <key>')
+    const [, id, secret = ''] = keyPattern.exec(token) ?? []
+    if (id === undefined) throw unknownKey()
+    const tokenHash = hash(token).toString('base64')
+    const db = deps.admission.databaseOf(
+      proved.has(tokenHash) ? { kind: 'key', id } : { kind: 'address', id: clientNetwork(koa) },
+    )
+    const key = await findKey(db, id)
+    // compared even when there is no key, so that the time tells nothing
+    const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret))
+    if (!key || !matches) {
+      proved.delete(tokenHash)
+      throw unknownKey()
+    }
+    remember(tokenHash)
+    const now = deps.clock()
+    if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) await touchKey(db, key.id, now)
+    const { project_id, project_name, plan, suspended, scope } = key
+    return {
+      key: { id: key.id, name: key.name, last_used_at: key.last_used_at },
+      scope,
+      project_id,
+      project_name,
+      plan,
+      suspended,
+    }
   }
 }
+
+const unknownKey = () => unauthorized('this key is unknown or revoked; use another, or ask for a new one')

@@ -8,7 +8,7 @@ export interface FairQueueLimits {
   /** Who waits for a place, of all payers and of one. */
   readonly waiting: number
   readonly waitingPerPayer: number
-  readonly overflow: (why: Overflow) => Error
+  readonly overflow: (why: Overflow, payer: string) => Error
   /** A longer wait is given up with `late`; without it, there is no end. */
   readonly patienceMs?: number
   readonly late?: () => Error
@@ -86,7 +86,7 @@ export function createFairQueue(limits: FairQueueLimits): FairQueue {
     const mayWait = Math.min(limits.waitingPerPayer, limits.waiting - waiting)
     if (line.waiters.length + 1 > mayWait) {
       forgetIdle(payer, line)
-      throw limits.overflow(line.waiters.length + 1 > limits.waitingPerPayer ? 'payer' : 'server')
+      throw limits.overflow(line.waiters.length + 1 > limits.waitingPerPayer ? 'payer' : 'server', payer)
     }
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined

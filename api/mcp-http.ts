@@ -4,7 +4,7 @@ import type { Context as KoaContext, Next } from 'koa'
 import { AppError } from '../core/errors.ts'
 import { type Scope, scopes } from '../core/scopes.ts'
 import type { Admitted } from './admission.ts'
-import { authenticate } from './authenticate.ts'
+import type { Authenticate } from './authenticate.ts'
 import type { Context, Deps } from './context.ts'
 import { type JsonBody, receiveJson } from './json-body.ts'
 import { toolBoundsOf } from './json-bounds.ts'
@@ -18,7 +18,7 @@ import type { Operation } from './operation.ts'
  * `POST /mcp`: what HTTP has to do with the tool server. Refusals of HTTP's own (401, 403, 405, 413, 415) look as in REST; a body that is
  * no message is refused as JSON-RPC says, with 400. How large a body may be follows from the tools that the key may call.
  */
-export function createToolEndpoint(operations: readonly Operation[], deps: Deps) {
+export function createToolEndpoint(operations: readonly Operation[], deps: Deps, authenticate: Authenticate) {
   const serve = createToolServer(operations)
   const bounds = Object.fromEntries(scopes.map((scope) => [scope, toolBoundsOf(operations, scope)])) as Record<Scope, JsonBounds>
   const { base, mcp } = deps.config.urls
@@ -53,9 +53,10 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps)
       throw new AppError('method_not_allowed', 'the tool server takes POST with a JSON-RPC 2.0 message', { allow: ['POST'] })
     }
     refuseBrowserTricks(koa)
-    const caller = await authenticate(deps, koa.get('authorization') || undefined)
-    const ctx = { ...deps, caller, db: deps.admission.databaseOf(caller.project_id) }
-    using admitted = deps.admission.enter({ kind: 'project', id: caller.project_id })
+    const caller = await authenticate(koa)
+    const payer = { kind: 'project', id: caller.project_id } as const
+    const ctx = { ...deps, caller, db: deps.admission.databaseOf(payer) }
+    using admitted = deps.admission.enter(payer)
     await using body = await receive(koa, ctx, admitted)
     if (!body) return
     const refusal = refusalOf(body.value)

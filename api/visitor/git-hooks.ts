@@ -19,7 +19,7 @@ import { missingProof, verifyDelivery } from '../../infra/forges/verify.ts'
 import { acceptGitDeploy } from '../accept-git-deploy.ts'
 import { unauthorized } from '../authenticate.ts'
 import { receiveBytes, refuseAnnounced } from '../body.ts'
-import { clientAddress } from '../client-address.ts'
+import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { parseBoundedJson } from '../json-body.ts'
 import type { JsonBounds } from '../json-scanner.ts'
@@ -43,10 +43,10 @@ export function gitHooks(deps: Deps): Router {
   const router = new Router({ strict: true, sensitive: true })
 
   router.post('/hooks/git/:site_id', async (koa) => {
-    const address = clientAddress(koa)
-    using caller = deps.admission.enter({ kind: 'address', id: address })
+    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    using caller = deps.admission.enter(address)
     const siteId = z.uuid().safeParse(koa.params.site_id)
-    const db = deps.admission.databaseOf(`address ${address}`)
+    const db = deps.admission.databaseOf(address)
     const connection = siteId.success ? await findHookedConnection(db, siteId.data) : undefined
     if (!connection) throw noHookedSite()
     using delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
@@ -54,21 +54,25 @@ export function gitHooks(deps: Deps): Router {
       caller.hold('memory', bytes)
       delivery.hold('memory', bytes)
     }
-    const own = { ...deps, db: deps.admission.databaseOf(connection.project_id) }
+    const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
     const receive = () => receiveBytes(koa.req, maxHookBodyBytes, hold)
     koa.body = await takeDelivery(own, connection, koa, { receive, wrong })
   })
 
   router.post('/hooks/deploy/:secret', async (koa) => {
-    const address = clientAddress(koa)
-    using _caller = deps.admission.enter({ kind: 'address', id: address })
+    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    using _caller = deps.admission.enter(address)
     const sha256 = hashDeployHook(koa.params.secret ?? '')
-    const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(`address ${address}`), sha256)
+    const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(address), sha256)
     if (!connection) throw unknownDeployHook()
     using _delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
     // nothing in it is asked for
     refuseAnnounced(koa.req, maxHookBodyBytes)
-    koa.body = await deployByHook({ ...deps, db: deps.admission.databaseOf(connection.project_id) }, connection, sha256)
+    koa.body = await deployByHook(
+      { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) },
+      connection,
+      sha256,
+    )
   })
   return router
 }
@@ -97,7 +101,7 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
   const verdict =
     missing === undefined ? verifyDelivery({ headers, raw, secret, now }) : ({ ok: false, reason: missing } as const)
   if (!verdict.ok) {
-    await limitWrongProofs(wrong, `${site_id} ${clientAddress(koa)}`)
+    await limitWrongProofs(wrong, `${site_id} ${clientNetwork(koa)}`)
     const refused = { ...seen, result: `refused: ${verdict.reason}` }
     await saveRefusedDelivery(deps.db, site_id, refused, new Date(now.getTime() - refusalPauseMs))
     deps.log.debug({ site_id, forge: seen.forge }, 'webhook refused')

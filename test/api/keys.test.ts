@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { operations } from '../../api/operations/index.ts'
 import { restShape } from '../../api/rest.ts'
@@ -149,5 +151,51 @@ describe('the operator API', () => {
     const { body } = await w.call(`GET /operator/v1/projects/${owner.id}/keys`, { key: operatorToken })
     expect(JSON.stringify(body)).not.toContain(owner.key.slice(-43))
     expect(body[0]).toMatchObject({ id: owner.key.slice(4, 12), scope: 'full' })
+  })
+})
+
+describe('look-ups of keys', () => {
+  const invented = () => `svc_${randomBytes(4).toString('hex')}_${randomBytes(33).toString('base64url').slice(0, 43)}`
+  const ask = (key: string, address: string) =>
+    w.call('GET /api/v1/whoami', { key, headers: { 'x-forwarded-for': address } }).then(({ status, body }) => ({ status, body }))
+
+  test.each([
+    ['an IPv4 address', () => '192.0.2.1'],
+    ['a network of IPv6 addresses', (i: number) => `2001:db8:0:7::${i.toString(16)}`],
+  ])('however many keys %s invents, their look-ups share its connections and places', async (_what, attacker) => {
+    const fresh = await w.key(owner, 'readonly')
+    expect((await ask(owner.key, attacker(1))).status).toBe(200)
+    const { junk, proved, other } = await w.db.transaction().execute(async (tx) => {
+      // every look-up waits until the transaction ends
+      await sql`lock table keys in access exclusive mode`.execute(tx)
+      const refused: string[] = []
+      const junk = Array.from({ length: 260 }, async (_, i) => {
+        const { status, body } = await ask(invented(), attacker(i))
+        if (status === 429) refused.push(body.message)
+        return status
+      })
+      await expect.poll(() => refused.length, { timeout: 5000 }).toBe(260 - 204)
+      expect(new Set(refused)).toEqual(
+        new Set(['too many requests are waiting for the database from this address; wait until some of them have ended']),
+      )
+      return { junk, proved: ask(owner.key, attacker(1)), other: ask(fresh, '198.51.100.1') }
+    })
+    const statuses = await Promise.all(junk)
+    expect([(await proved).status, (await other).status]).toEqual([200, 200])
+    expect(statuses.filter((status) => status === 401)).toHaveLength(204)
+  })
+
+  test('a wrong secret for an id that was proved takes no part of the share of the right key', async () => {
+    const attacker = '203.0.113.9'
+    expect((await ask(owner.key, attacker)).status).toBe(200)
+    const wrong = () => `${owner.key.slice(0, 13)}${randomBytes(33).toString('base64url').slice(0, 43)}`
+    const { junk, proved } = await w.db.transaction().execute(async (tx) => {
+      await sql`lock table keys in access exclusive mode`.execute(tx)
+      const junk = Array.from({ length: 204 }, () => ask(wrong(), attacker))
+      await expect.poll(async () => (await ask(wrong(), attacker)).status, { timeout: 5000 }).toBe(429)
+      return { junk, proved: ask(owner.key, attacker) }
+    })
+    expect((await proved).status).toBe(200)
+    expect(new Set((await Promise.all(junk)).map(({ status }) => status))).toEqual(new Set([401]))
   })
 })
