@@ -33,7 +33,7 @@ let pids: Record<string, number>
 const rows: string[][] = []
 
 beforeAll(async () => {
-  platform = await startPlatform(tree)
+  platform = await startPlatform({ tree })
   const project = await platform.project('enterprise')
   victim = { platform, project, site: await platform.site(project) }
   webhookSecret = await connectRepository(victim)
@@ -197,5 +197,5 @@ test('no process needs more than 600 MiB, and none ends by itself', async () => 
     expect(memory[role].pid, role).toBe(pids[role])
     expect(memory[role].peakMiB, role).toBeLessThanOrEqual(mostMiB)
   }
-  expect(platform.output()).not.toContain('starting it again')
+  expect(platform.lines.join('\n')).not.toContain('starting it again')
 })

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { execa } from 'execa'
 import { expect, test } from 'vitest'
-import { report } from './running-stack.ts'
+import { report } from './platform.ts'
 
 test('88: the registry knows of no high or critical vulnerability in what runs in production', async (context) => {
   const cwd = resolve(import.meta.dirname, '../..')

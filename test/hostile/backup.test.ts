@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ok, type RunningStack, report, runStack, type TestSite } from './running-stack.ts'
+import { ok, type Platform, report, type Site, startPlatform } from './platform.ts'
 
 // Check 36, by the commands of README.md.
 
@@ -12,24 +12,24 @@ const root = resolve(import.meta.dirname, '../..')
 const siteCount = 3
 
 let dir: string
-let stack: RunningStack | undefined
+let platform: Platform | undefined
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'plinth-backup-'))
-  stack = await runStack({}, dir)
+  platform = await startPlatform({ folder: dir })
 })
 afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]()
+  await platform?.[Symbol.asyncDispose]()
   await rm(dir, { recursive: true, force: true })
 })
 
-const contentOf = (site: TestSite, version: number) => `${site.host}, version ${version}`
-const filesOf = (site: TestSite, version: number) =>
+const contentOf = (site: Site, version: number) => `${site.host}, version ${version}`
+const filesOf = (site: Site, version: number) =>
   Array.from({ length: 20 }, (_, i) => ({
     path: i === 0 ? 'index.html' : `${i}.txt`,
     content: `${contentOf(site, version)}, file ${i}`,
   }))
 
-async function deploy(running: RunningStack, site: TestSite, version: number): Promise<string> {
+async function deploy(running: Platform, site: Site, version: number): Promise<string> {
   const json = { files: filesOf(site, version) }
   return (await ok(running.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json }))).id
 }
@@ -38,8 +38,8 @@ const run = (script: string, args: readonly string[], dataDir: string) =>
   execa('npm', ['run', '--silent', script, '--', ...args], { cwd: root, env: { PLINTH_DATA_DIR: dataDir } })
 
 test('36: a backup taken during deploys brings back every acknowledged deploy, and every active file byte for byte', async () => {
-  const before = stack as RunningStack
-  const sites = await Promise.all(Array.from({ length: siteCount }, (_, n) => before.site(`backup-${n}`)))
+  const before = platform as Platform
+  const sites = await Promise.all(Array.from({ length: siteCount }, (_, n) => before.emptySite(`backup-${n}`)))
   for (const site of sites) await before.reaches(site, await deploy(before, site, 0))
   const over = new AbortController()
   const deploys = sites.map(() => [] as string[])
@@ -57,13 +57,13 @@ test('36: a backup taken during deploys brings back every acknowledged deploy, a
   over.abort()
   await Promise.all(deploying)
   await before[Symbol.asyncDispose]()
-  stack = undefined
+  platform = undefined
 
   const startedAt = performance.now()
   const restored = join(dir, 'restored')
   await run('restore', [backup], join(restored, 'data'))
-  await using after = await runStack({}, restored)
-  const versionOf = async (site: TestSite) =>
+  await using after = await startPlatform({ folder: restored })
+  const versionOf = async (site: Site) =>
     Number(/version (\d+)/.exec((await after.call('GET /', { host: site.host })).body as string)?.[1])
   for (const [n, site] of sites.entries()) {
     const list = (await ok(after.call(`GET /api/v1/sites/${site.id}/deploys?limit=200`, { key: site.key }))) as { id: string }[]

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { tarGz } from '../infra/archives.ts'
 import { listeningPorts } from '../infra/listening-ports.ts'
-import { ok, report, runStack } from './running-stack.ts'
+import { ok, report, startPlatform } from './platform.ts'
 
 /** `127.0.0.1` and `::1` as /proc/net has them. */
 const loopback = ['0100007F', '00000000000000000000000001000000']
@@ -34,11 +34,11 @@ Promise.all(targets.map(async (target) => (await direct(target)) || (await proxi
 `
 
 test('86: no internal port or socket can be reached from another machine or from a build', async () => {
-  await using stack = await runStack({ PLINTH_LISTEN: '0.0.0.0' })
-  const { config } = stack
+  await using platform = await startPlatform({ settings: { PLINTH_LISTEN: '0.0.0.0' } })
+  const { config } = platform
   const names = (await readdir(join(config.dataDir, 'run'))).map((file) => file.replace('.json', ''))
   expect(names.toSorted()).toEqual(['api', 'caddy', 'edge', 'postgres', 'runner', 'temporal', 'worker'])
-  const listening = (await Promise.all(names.map(async (name) => await listeningPorts(await stack.pidOf(name))))).flat()
+  const listening = (await Promise.all(names.map(async (name) => await listeningPorts(await platform.pidOf(name))))).flat()
   const open = [config.http.port, config.http.httpsPort]
   const internal = listening.filter(({ port }) => !open.includes(port))
   const ports = internal.map(({ port }) => port)
@@ -63,17 +63,17 @@ test('86: no internal port or socket can be reached from another machine or from
     ['/operator/v1/projects', 401],
     ['/config/', 404],
   ])
-    expect([path, (await stack.call(`GET ${path}`)).status]).toEqual([path, status])
+    expect([path, (await platform.call(`GET ${path}`)).status]).toEqual([path, status])
 
-  const site = await stack.site('exposed-ports')
+  const site = await platform.emptySite('exposed-ports')
   const build = 'mkdir dist && node probe.cjs > dist/reached.json && echo built > dist/index.html'
   const bytes = tarGz([
     { name: 'package.json', data: JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build } }) },
     { name: 'probe.cjs', data: probe([...inside, ...outside, { host: addresses[0] ?? '127.0.0.1', port: config.http.port }]) },
   ])
-  const { id } = await ok(stack.call(`POST /api/v1/sites/${site.id}/deploys`, { key: site.key, bytes }))
-  expect((await stack.reaches(site, id, ['active', 'failed'])).status).toBe('active')
-  const reached = () => stack.call('GET /reached.json', { host: site.host })
+  const { id } = await ok(platform.call(`POST /api/v1/sites/${site.id}/deploys`, { key: site.key, bytes }))
+  expect((await platform.reaches(site, id, ['active', 'failed'])).status).toBe('active')
+  const reached = () => platform.call('GET /reached.json', { host: site.host })
   await waitUntil('the edge', async () => (await reached()).status === 200, { timeoutMs: 60_000 })
   const fromBuild = (await reached()).body
   report('86', `${fromBuild.length} of ${inside.length + outside.length} internal places reached`, '0')

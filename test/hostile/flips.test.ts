@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ok, type RunningStack, report, runStack, type TestSite } from './running-stack.ts'
+import { ok, type Platform, report, type Site, startPlatform } from './platform.ts'
 
 // Check 5. The version of the page is a number that grows with each activation; each visitor keeps one connection.
 
@@ -11,13 +11,13 @@ const flips = 100
 const flipPauseMs = 200
 const visitors = 8
 
-let stack: RunningStack
-let site: TestSite
+let platform: Platform
+let site: Site
 beforeAll(async () => {
-  stack = await runStack()
-  site = await stack.site('flips')
+  platform = await startPlatform()
+  site = await platform.emptySite('flips')
 })
-afterAll(() => stack?.[Symbol.asyncDispose]())
+afterAll(() => platform?.[Symbol.asyncDispose]())
 
 const pageOf = (version: number) => `<!doctype html><title>version ${version}</title>`
 
@@ -25,12 +25,12 @@ test('5: activations every 200 ms fail no visit, never go back for one visitor, 
   const deploys: string[] = []
   for (let version = 0; version < versions; version++) {
     const files = [{ path: 'index.html', content: pageOf(version) }]
-    const { id } = await ok(stack.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json: { files } }))
+    const { id } = await ok(platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json: { files } }))
     deploys.push(id)
-    await stack.reaches(site, id)
+    await platform.reaches(site, id)
   }
-  await ok(stack.call(`POST /api/v1/deploys/${deploys[0]}/activate`, { key: site.key }))
-  const served = async () => (await stack.call('GET /', { host: site.host })).body
+  await ok(platform.call(`POST /api/v1/deploys/${deploys[0]}/activate`, { key: site.key }))
+  const served = async () => (await platform.call('GET /', { host: site.host })).body
   await expect.poll(served, { timeout: 30_000 }).toBe(pageOf(0))
 
   /** How often each deploy was made the active one: the n-th activation shows version n modulo `versions`. */
@@ -43,7 +43,7 @@ test('5: activations every 200 ms fail no visit, never go back for one visitor, 
     // the number of activations that this visitor has seen
     let seen = 0
     while (!over.signal.aborted) {
-      const { status, headers, body } = await stack.call('GET /', { host: site.host, agent })
+      const { status, headers, body } = await platform.call('GET /', { host: site.host, agent })
       const latest = flipped
       visits += 1
       const version = Number(/version (\d+)/.exec(String(body))?.[1])
@@ -59,7 +59,7 @@ test('5: activations every 200 ms fail no visit, never go back for one visitor, 
   }
   const visiting = Array.from({ length: visitors }, visit)
   for (let n = 1; n <= flips; n++) {
-    await ok(stack.call(`POST /api/v1/deploys/${deploys[n % versions]}/activate`, { key: site.key }))
+    await ok(platform.call(`POST /api/v1/deploys/${deploys[n % versions]}/activate`, { key: site.key }))
     flipped = n
     await pause(flipPauseMs)
   }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tarGz } from '../infra/archives.ts'
-import { type Answer, ok, type RunningStack, report, runStack, type TestSite } from './running-stack.ts'
+import { type Answer, ok, type Platform, report, type Site, startPlatform } from './platform.ts'
 
 // Check 13. One writer for each write route sends its request again and again while the api is killed, so that every kill hits each
 // route at another moment of its work. What was answered with 200 has to be there afterwards.
@@ -13,19 +13,18 @@ const longestPauseMs = 1500
 /** Before each deploy: a queue of hundreds would have to be waited for at the end. */
 const deployPauseMs = 500
 
-let stack: RunningStack
-const sites = new Map<string, TestSite>()
+let platform: Platform
+const sites = new Map<string, Site>()
 beforeAll(async () => {
-  // every look-up of a domain fails at once: nobody else's name servers are asked
-  stack = await runStack({ PLINTH_DNS_SERVERS: '127.0.0.1:9' })
+  platform = await startPlatform()
   for (const name of ['kill-names', 'kill-rename', 'kill-toggle', 'kill-trash', 'kill-files', 'kill-manifest', 'kill-archive'])
-    sites.set(name, await stack.site(name))
+    sites.set(name, await platform.emptySite(name))
   for (const name of ['kill-activate', 'kill-preview', 'kill-domains', 'kill-git', 'kill-keys'])
-    sites.set(name, await stack.site(name))
+    sites.set(name, await platform.emptySite(name))
 })
-afterAll(() => stack?.[Symbol.asyncDispose]())
+afterAll(() => platform?.[Symbol.asyncDispose]())
 
-const siteOf = (name: string) => sites.get(name) as TestSite
+const siteOf = (name: string) => sites.get(name) as Site
 
 /** One write route under fire. Its values are numbered from 0. */
 interface Writer {
@@ -66,13 +65,13 @@ function collection(name: string, write: Writer['write'], look: (body: Answer['b
   }
 }
 
-const get = (endpoint: string, key: string) => ok(stack.call(`GET ${endpoint}`, { key }))
+const get = (endpoint: string, key: string) => ok(platform.call(`GET ${endpoint}`, { key }))
 const page = (content: string) => ({ path: 'index.html', content })
 const sha256Of = (content: string) => createHash('sha256').update(content).digest('hex')
 
 /** Whether the deploy ends well; it may still be in work. */
-const goesWell = async (site: TestSite, id: string) =>
-  ['active', 'superseded', 'ready'].includes((await stack.reaches(site, id)).status)
+const goesWell = async (site: Site, id: string) =>
+  ['active', 'superseded', 'ready'].includes((await platform.reaches(site, id)).status)
 
 async function writers(): Promise<Writer[]> {
   const rename = siteOf('kill-rename')
@@ -86,12 +85,11 @@ async function writers(): Promise<Writer[]> {
   const preview = siteOf('kill-preview')
   const domains = siteOf('kill-domains')
   const git = siteOf('kill-git')
-  const operator = stack.config.operatorToken ?? ''
   const keysProject = (await get('/api/v1/whoami', siteOf('kill-keys').key)).project_id
-  const send = async (site: TestSite, content: string, goLive: boolean) => {
+  const send = async (site: Site, content: string, goLive: boolean) => {
     const json = { files: [page(content)], activate: goLive }
-    const { id } = await ok(stack.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json }))
-    await stack.reaches(site, id)
+    const { id } = await ok(platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json }))
+    await platform.reaches(site, id)
     return id as string
   }
   const sides = [await send(activate, 'side 0', true), await send(activate, 'side 1', true)]
@@ -100,18 +98,18 @@ async function writers(): Promise<Writer[]> {
   return [
     collection(
       'create_site',
-      (n) => stack.call('POST /api/v1/sites', { key: names.key, json: { name: 'made', subdomain: `kill-made-${n}` } }),
+      (n) => platform.call('POST /api/v1/sites', { key: names.key, json: { name: 'made', subdomain: `kill-made-${n}` } }),
       async ({ id }, n) => (await get(`/api/v1/sites/${id}`, names.key)).subdomain === `kill-made-${n}`,
     ),
     register(
       'update_site',
-      (n) => stack.call(`PATCH /api/v1/sites/${rename.id}`, { key: rename.key, json: { name: `name ${n}` } }),
+      (n) => platform.call(`PATCH /api/v1/sites/${rename.id}`, { key: rename.key, json: { name: `name ${n}` } }),
       (n) => `name ${n}`,
       async () => (await get(`/api/v1/sites/${rename.id}`, rename.key)).name,
     ),
     register(
       'set_site_enabled',
-      (n) => stack.call(`POST /api/v1/sites/${toggle.id}/enabled`, { key: toggle.key, json: { enabled: n % 2 === 0 } }),
+      (n) => platform.call(`POST /api/v1/sites/${toggle.id}/enabled`, { key: toggle.key, json: { enabled: n % 2 === 0 } }),
       (n) => n % 2 === 0,
       async () => (await get(`/api/v1/sites/${toggle.id}`, toggle.key)).enabled,
     ),
@@ -119,7 +117,7 @@ async function writers(): Promise<Writer[]> {
       'delete_site and restore_site',
       // a write that repeats one whose answer was lost is refused, and the other way round goes on
       (n) =>
-        stack.call(n % 2 === 0 ? `DELETE /api/v1/sites/${trash.id}` : `POST /api/v1/sites/${trash.id}/restore`, {
+        platform.call(n % 2 === 0 ? `DELETE /api/v1/sites/${trash.id}` : `POST /api/v1/sites/${trash.id}/restore`, {
           key: trash.key,
         }),
       (n) => n % 2 === 0,
@@ -130,17 +128,17 @@ async function writers(): Promise<Writer[]> {
       async (n) => {
         await pause(deployPauseMs)
         const json = { files: [page(`files ${n}`)] }
-        return await stack.call(`POST /api/v1/sites/${files.id}/deploy-files`, { key: files.key, json })
+        return await platform.call(`POST /api/v1/sites/${files.id}/deploy-files`, { key: files.key, json })
       },
       ({ id }) => goesWell(files, id),
     ),
     collection(
       'put_blob',
-      (n) => stack.call(`PUT /api/v1/blobs/${sha256Of(`blob ${n}`)}`, { key: manifest.key, bytes: Buffer.from(`blob ${n}`) }),
+      (n) => platform.call(`PUT /api/v1/blobs/${sha256Of(`blob ${n}`)}`, { key: manifest.key, bytes: Buffer.from(`blob ${n}`) }),
       async (_body, n) => {
         const json = { files: [{ path: 'index.html', sha256: sha256Of(`blob ${n}`) }] }
         return (
-          (await ok(stack.call(`POST /api/v1/sites/${manifest.id}/deploys/check`, { key: manifest.key, json }))).missing
+          (await ok(platform.call(`POST /api/v1/sites/${manifest.id}/deploys/check`, { key: manifest.key, json }))).missing
             .length === 0
         )
       },
@@ -151,9 +149,9 @@ async function writers(): Promise<Writer[]> {
         await pause(deployPauseMs)
         const { key, id } = manifest
         const sha256 = sha256Of(manifestFile(n))
-        const put = await stack.call(`PUT /api/v1/blobs/${sha256}`, { key, bytes: Buffer.from(manifestFile(n)) })
+        const put = await platform.call(`PUT /api/v1/blobs/${sha256}`, { key, bytes: Buffer.from(manifestFile(n)) })
         if (put.status !== 200) return put
-        return await stack.call(`POST /api/v1/sites/${id}/deploys/manifest`, {
+        return await platform.call(`POST /api/v1/sites/${id}/deploys/manifest`, {
           key,
           json: { files: [{ path: 'index.html', sha256 }] },
         })
@@ -165,26 +163,29 @@ async function writers(): Promise<Writer[]> {
       async (n) => {
         await pause(deployPauseMs)
         const bytes = tarGz([{ name: 'index.html', data: `archive ${n}` }])
-        return await stack.call(`POST /api/v1/sites/${archive.id}/deploys`, { key: archive.key, bytes })
+        return await platform.call(`POST /api/v1/sites/${archive.id}/deploys`, { key: archive.key, bytes })
       },
       ({ id }) => goesWell(archive, id),
     ),
     register(
       'activate_deploy',
-      (n) => stack.call(`POST /api/v1/deploys/${sides[n % 2]}/activate`, { key: activate.key }),
+      (n) => platform.call(`POST /api/v1/deploys/${sides[n % 2]}/activate`, { key: activate.key }),
       (n) => sides[n % 2],
       async () => (await get(`/api/v1/sites/${activate.id}`, activate.key)).active_deploy_id,
     ),
     register(
       'get_preview_url and its revocation',
-      (n) => stack.call(`${n % 2 === 0 ? 'POST' : 'DELETE'} /api/v1/deploys/${hidden}/preview`, { key: preview.key }),
+      (n) => platform.call(`${n % 2 === 0 ? 'POST' : 'DELETE'} /api/v1/deploys/${hidden}/preview`, { key: preview.key }),
       (n) => n % 2 === 0,
       async () => (await get(`/api/v1/deploys/${hidden}`, preview.key)).preview_url !== null,
     ),
     collection(
       'add_domain',
       (n) =>
-        stack.call(`POST /api/v1/sites/${domains.id}/domains`, { key: domains.key, json: { domain: `kill-${n}.example.org` } }),
+        platform.call(`POST /api/v1/sites/${domains.id}/domains`, {
+          key: domains.key,
+          json: { domain: `kill-${n}.example.org` },
+        }),
       async ({ id }) =>
         (await get(`/api/v1/sites/${domains.id}/domains`, domains.key)).some((one: { id: string }) => one.id === id),
     ),
@@ -192,15 +193,15 @@ async function writers(): Promise<Writer[]> {
       'connect_git',
       (n) => {
         const json = { repo_url: `https://github.com/acme/site-${n}.git`, branch: 'main' }
-        return stack.call(`PUT /api/v1/sites/${git.id}/git`, { key: git.key, json })
+        return platform.call(`PUT /api/v1/sites/${git.id}/git`, { key: git.key, json })
       },
       (n) => `https://github.com/acme/site-${n}.git`,
       async () => (await get(`/api/v1/sites/${git.id}/git`, git.key)).repo_url,
     ),
     collection(
       'operator: create key',
-      () => stack.call(`POST /operator/v1/projects/${keysProject}/keys`, { key: operator, json: { name: 'k', scope: 'full' } }),
-      async ({ key }) => (await stack.call('GET /api/v1/whoami', { key })).status === 200,
+      () => platform.operator(`POST /operator/v1/projects/${keysProject}/keys`, { name: 'k', scope: 'full' }),
+      async ({ key }) => (await platform.call('GET /api/v1/whoami', { key })).status === 200,
     ),
   ]
 }
@@ -258,7 +259,7 @@ test('13: kill -9 of the api while every write route is in use loses nothing tha
       await pause(20)
     }
     await pause(random() * longestPauseMs)
-    restarts.push(await stack.restart('api', 'SIGKILL'))
+    restarts.push(await platform.restart('api', 'SIGKILL'))
   }
   await Promise.all(running.map((one) => one.stop()))
   const lost = (await Promise.all(running.map((one) => one.lost()))).flat()
@@ -276,7 +277,7 @@ test('13: kill -9 of the api while every write route is in use loses nothing tha
 async function expectNothingHalfWritten(): Promise<void> {
   for (const site of sites.values()) {
     const deploys = (await get(`/api/v1/sites/${site.id}/deploys?limit=200`, site.key)) as { id: string }[]
-    const endings = await Promise.all(deploys.map(({ id }) => stack.reaches(site, id)))
+    const endings = await Promise.all(deploys.map(({ id }) => platform.reaches(site, id)))
     const active = endings.filter(({ status }) => status === 'active').map(({ id }) => id)
     const shown = await get(`/api/v1/sites/${site.id}`, site.key)
     expect(active).toEqual(shown.active_deploy_id === null ? [] : [shown.active_deploy_id])
@@ -285,5 +286,5 @@ async function expectNothingHalfWritten(): Promise<void> {
   const subdomains = made.map(({ subdomain }) => subdomain)
   expect(subdomains.length).toBe(new Set(subdomains).size)
   for (const name of ['kill-files', 'kill-manifest', 'kill-archive', 'kill-activate'])
-    expect((await stack.call('GET /', { host: siteOf(name).host })).status).toBe(200)
+    expect((await platform.call('GET /', { host: siteOf(name).host })).status).toBe(200)
 }

@@ -6,7 +6,7 @@ import { execa } from 'execa'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { claimDataDir } from '../../infra/local/data-dir.ts'
 import { startPostgres } from '../../infra/local/postgres.ts'
-import { ok, type RunningStack, report, runStack, type TestSite } from './running-stack.ts'
+import { ok, type Platform, report, type Site, startPlatform } from './platform.ts'
 
 // Check 23. The database lies on a small volume of its own, which a file fills to the last byte.
 
@@ -14,8 +14,8 @@ const volumeMiB = 256
 
 let dir: string
 let volume: string
-let stack: RunningStack | undefined
-let site: TestSite
+let platform: Platform | undefined
+let site: Site
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'plinth-full-'))
   volume = join(dir, 'volume')
@@ -26,27 +26,27 @@ beforeAll(async () => {
   await (await startPostgres({ dir: cluster, log: () => undefined }))[Symbol.asyncDispose]()
   await (await claimDataDir(join(dir, 'data')))[Symbol.asyncDispose]()
   await symlink(cluster, join(dir, 'data', 'postgres'))
-  stack = await runStack({}, dir)
-  site = await stack.site('postgres-full')
+  platform = await startPlatform({ folder: dir })
+  site = await platform.emptySite('postgres-full')
   const json = { files: [{ path: 'index.html', content: 'served' }] }
-  const { id } = await ok(stack.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json }))
-  await stack.reaches(site, id)
+  const { id } = await ok(platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json }))
+  await platform.reaches(site, id)
 })
 afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]()
+  await platform?.[Symbol.asyncDispose]()
   await execa('umount', ['--lazy', volume])
   await rm(dir, { recursive: true, force: true })
 })
 
 test('23: with the volume of PostgreSQL full the api answers 503, sites are served, and freed space brings everything back', async () => {
-  const { call } = stack as RunningStack
+  const running = platform as Platform
   const { key, id, host } = site
   const acknowledged: string[] = []
   const statuses = new Map<number, number>()
   const describe = 'x'.repeat(1900)
   async function write(n: number): Promise<number> {
     const json = { name: `write ${n}`, subdomain: `postgres-full-${n}`, description: describe }
-    const { status, body } = await call('POST /api/v1/sites', { key, json })
+    const { status, body } = await running.call('POST /api/v1/sites', { key, json })
     statuses.set(status, (statuses.get(status) ?? 0) + 1)
     if (status === 200) acknowledged.push(body.id)
     else expect(Object.keys(body)).toEqual(['message'])
@@ -60,15 +60,15 @@ test('23: with the volume of PostgreSQL full the api answers 503, sites are serv
   // the log has room left in the segments that are there: some writes succeed
   for (const deadline = performance.now() + 240_000; refusals < 20 && performance.now() < deadline; n++) {
     if ((await write(n)) !== 200) refusals += 1
-    expect((await call('GET /', { host })).body).toBe('served')
+    expect((await running.call('GET /', { host })).body).toBe('served')
   }
   expect(refusals).toBe(20)
   await rm(filler)
   const freedAt = performance.now()
   while ((await write(n++)) !== 200) await pause(100)
   const recoveredMs = performance.now() - freedAt
-  for (const made of acknowledged) expect((await call(`GET /api/v1/sites/${made}`, { key })).status).toBe(200)
-  expect((await call(`GET /api/v1/sites/${id}`, { key })).status).toBe(200)
+  for (const made of acknowledged) expect((await running.call(`GET /api/v1/sites/${made}`, { key })).status).toBe(200)
+  expect((await running.call(`GET /api/v1/sites/${id}`, { key })).status).toBe(200)
   const counts = [...statuses].map(([status, count]) => `${status}: ${count}`).join(', ')
   report(
     '23',

@@ -7,7 +7,7 @@ import { createLogger } from '../../infra/log.ts'
 import { type Answer, ask } from '../edge/test-edge.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
-import { report } from './running-stack.ts'
+import { report } from './platform.ts'
 
 const changes = 100
 const unannounced = 20

@@ -1,20 +1,20 @@
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tarGz } from '../infra/archives.ts'
-import { type Answer, ok, type RunningStack, report, runStack, type Sent, type TestSite } from './running-stack.ts'
+import { type Answer, ok, type Platform, report, type Sent, type Site, startPlatform } from './platform.ts'
 
-let stack: RunningStack
-let site: TestSite
+let platform: Platform
+let site: Site
 beforeAll(async () => {
-  stack = await runStack()
-  site = await stack.site('rolling-restart')
+  platform = await startPlatform()
+  site = await platform.emptySite('rolling-restart')
   const { id } = await ok(deployPage('first'))
-  await stack.reaches(site, id)
+  await platform.reaches(site, id)
 })
-afterAll(() => stack?.[Symbol.asyncDispose]())
+afterAll(() => platform?.[Symbol.asyncDispose]())
 
 const deployPage = (content: string, agent?: Agent) =>
-  stack.call(`POST /api/v1/sites/${site.id}/deploy-files`, {
+  platform.call(`POST /api/v1/sites/${site.id}/deploy-files`, {
     key: site.key,
     json: { files: [{ path: 'index.html', content }] },
     ...(agent && { agent }),
@@ -53,9 +53,11 @@ test('34: SIGTERM of api, edge, worker and runner one after the other under load
   const { key, host, id } = site
   const writes = { key, json: { name: 'rolling restart' } }
   const loads = [
-    ...Array.from({ length: 4 }, () => keepSending((one) => stack.call('GET /', { host, ...one }), 5)),
-    ...Array.from({ length: 4 }, () => keepSending((one) => stack.call(`GET /api/v1/sites/${id}`, { key, ...one }), 10)),
-    ...Array.from({ length: 2 }, () => keepSending((one) => stack.call(`PATCH /api/v1/sites/${id}`, { ...writes, ...one }), 20)),
+    ...Array.from({ length: 4 }, () => keepSending((one) => platform.call('GET /', { host, ...one }), 5)),
+    ...Array.from({ length: 4 }, () => keepSending((one) => platform.call(`GET /api/v1/sites/${id}`, { key, ...one }), 10)),
+    ...Array.from({ length: 2 }, () =>
+      keepSending((one) => platform.call(`PATCH /api/v1/sites/${id}`, { ...writes, ...one }), 20),
+    ),
   ]
   let n = 0
   loads.push(keepSending(({ agent }) => deployPage(`page ${n++}`, agent), 500))
@@ -66,17 +68,17 @@ test('34: SIGTERM of api, edge, worker and runner one after the other under load
     const bytes = tarGz([
       { name: 'package.json', data: JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: script } }) },
     ])
-    const build = await ok(stack.call(`POST /api/v1/sites/${id}/deploys`, { key, bytes }))
+    const build = await ok(platform.call(`POST /api/v1/sites/${id}/deploys`, { key, bytes }))
     builds.push(build.id)
-    await stack.reaches(site, build.id, ['building', 'active', 'superseded', 'failed'])
-    tookMs.push(`${name} ${await stack.restart(name, 'SIGTERM')} ms`)
+    await platform.reaches(site, build.id, ['building', 'active', 'superseded', 'failed'])
+    tookMs.push(`${name} ${await platform.restart(name, 'SIGTERM')} ms`)
   }
   const results = await Promise.all(loads.map((stop) => stop()))
   const sent = results.reduce((sum, one) => sum + one.sent, 0)
   const failures = results.flatMap((one) => one.failures)
   const kinds = Map.groupBy(failures, (failure) => failure)
   const slowest = Math.round(Math.max(...results.map((one) => one.slowestMs)))
-  const endings = await Promise.all(builds.map(async (build) => (await stack.reaches(site, build)).status as string))
+  const endings = await Promise.all(builds.map(async (build) => (await platform.reaches(site, build)).status as string))
   report('34', `${failures.length} of ${sent} requests failed, slowest ${slowest} ms (${tookMs.join(', ')})`, '0 failed')
   expect(Object.fromEntries([...kinds].map(([kind, { length }]) => [kind, length]))).toEqual({})
   expect(endings.filter((status) => !['active', 'superseded'].includes(status))).toEqual([])

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { admissionLimits } from '../../core/limits.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
-import { type Answer, type RunningStack, report, runStack, type TestSite } from './running-stack.ts'
+import { type Answer, type Platform, report, type Site, startPlatform } from './platform.ts'
 
 const downMs = 10_000
 const stoppedMs = 20_000
@@ -16,25 +16,27 @@ const slack = 3
 /** The share that one key has of the connections: callers beyond it wait for these first, up to `connectionPatienceMs`. */
 const callersAtOnce = admissionLimits.connections.held
 
-let stack: RunningStack
-let site: TestSite
+let platform: Platform
+let site: Site
 let deploys = 0
 beforeAll(async () => {
-  stack = await runStack()
-  site = await stack.site('stopped-stores')
+  platform = await startPlatform()
+  site = await platform.emptySite('stopped-stores')
   await publish()
 })
-afterAll(() => stack?.[Symbol.asyncDispose]())
+afterAll(() => platform?.[Symbol.asyncDispose]())
 
-const visit = (host = site.host) => stack.call('GET /', { host })
-const whoami = () => stack.call('GET /api/v1/whoami', { key: site.key })
+const visit = (host = site.host) => platform.call('GET /', { host })
+const whoami = () => platform.call('GET /api/v1/whoami', { key: site.key })
 
 /** Deploys a new page and waits until visitors see it: the api, PostgreSQL, Temporal, the worker and the edge all have a part in it. */
 async function publish(): Promise<void> {
   const content = `page ${deploys++}`
   const json = { files: [{ path: 'index.html', content }] }
   const answered = async () => {
-    const answer = await stack.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json }).catch(() => undefined)
+    const answer = await platform
+      .call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: site.key, json })
+      .catch(() => undefined)
     if (answer && ![200, 503].includes(answer.status)) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`)
     return answer?.status === 200
   }
@@ -71,7 +73,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 
 /** The process and its children: PostgreSQL answers from one for each connection. */
 async function withChildren(name: string): Promise<number[]> {
-  const pid = await stack.pidOf(name)
+  const pid = await platform.pidOf(name)
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
   return [pid, ...children.split(' ').filter(Boolean).map(Number)]
 }
@@ -83,14 +85,14 @@ test('15: while PostgreSQL is killed whenever it starts, known sites are served 
   let unknown: Answer | undefined
   let killed = 0
   while (performance.now() < end) {
-    const pid = await stack.pidOf('postgres').catch(() => killed)
+    const pid = await platform.pidOf('postgres').catch(() => killed)
     if (pid !== killed) process.kill(pid, 'SIGKILL')
     killed = pid
     unknown = await visit('never-made.plinth.localhost')
     await pause(20)
   }
   const refused = await Promise.all(calls.map((stop) => stop()))
-  await waitUntil('PostgreSQL', () => stack.said.at(-1) === 'postgres runs again', { timeoutMs: 60_000 })
+  await waitUntil('PostgreSQL', () => platform.lines.at(-1) === 'postgres runs again', { timeoutMs: 60_000 })
   const recoveredMs = await timed(publish)
   const served = (await Promise.all(visits.map((stop) => stop()))).flatMap(({ statuses }) => statuses)
   const slowestMs = Math.max(...refused.map((one) => one.slowestMs))
@@ -118,7 +120,7 @@ test.each([
   '38: %s that stands still for 20 s holds nothing else up, and goes on as if nothing had been',
   async (name, expected) => {
     const stopped = await withChildren(name)
-    const ends = () => stack.said.filter((line) => line.startsWith(`${name} ended`)).length
+    const ends = () => platform.lines.filter((line) => line.startsWith(`${name} ended`)).length
     const endsBefore = ends()
     for (const pid of stopped) process.kill(pid, 'SIGSTOP')
     const since = performance.now()
