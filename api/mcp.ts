@@ -17,7 +17,7 @@ import { authorize, invoke, type RawCall } from './invoke.ts'
 import { rawMember } from './json-bounds.ts'
 import type { LongTexts } from './long-texts.ts'
 import type { Operation } from './operation.ts'
-import { base64Stream, decodeBase64 } from './store-files.ts'
+import { base64Stream, countBase64Bytes, decodeBase64 } from './store-files.ts'
 
 const instructions = `Plinth hosts static sites. Every tool acts within the project of your key; whoami tells its plan and scopes.
 To publish: create_site once (or find one with list_sites), then deploy_files with the full set of files, index.html at the root.
@@ -119,7 +119,7 @@ function createServer(operations: readonly Operation[], tools: readonly Tool[], 
     try {
       authorize(op, ctx)
       requireConfirmation(op, params.arguments ?? {})
-      const result = await invoke(op, ctx, async () => toolCall(op, params.arguments ?? {}, texts))
+      const result = await invoke(op, ctx, () => toolCall(op, params.arguments ?? {}, texts))
       return answer(Array.isArray(result) ? { items: result } : (result as Arguments), result)
     } catch (error) {
       const visible = visibleError(error)
@@ -142,12 +142,16 @@ function requireConfirmation(op: Operation, { confirm }: Arguments): void {
   throw invalid(`${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`)
 }
 
-function toolCall(op: Operation, args: Arguments, texts: LongTexts): RawCall {
+/** Raw bytes are counted before the call begins, as the length that a REST client announces: quotas refuse before anything is stored. */
+async function toolCall(op: Operation, args: Arguments, texts: LongTexts): Promise<RawCall> {
   if (!op.raw) return { input: args, texts }
   const field = rawMember(op.raw)
   const text = z.string().catch('').parse(args[field])
   const long = texts.get(text)
-  if (long) return { input: args, upload: { stream: base64Stream(long, field), expectedBytes: undefined } }
+  if (long) {
+    const expectedBytes = await countBase64Bytes(long, field)
+    return { input: args, upload: { stream: base64Stream(long, field), expectedBytes } }
+  }
   const bytes = decodeBase64(text, field)
   return { input: args, upload: { stream: Readable.from([bytes]), expectedBytes: bytes.length } }
 }

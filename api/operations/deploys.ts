@@ -18,7 +18,7 @@ import { Deploy, deployOfCaller, deployView, deployViews } from '../resources/de
 import { activate, deploy_id, filePath, Ok, site_id } from '../resources/fields.ts'
 import { siteOfCaller } from '../resources/site.ts'
 import { storeArchive } from '../store-archive.ts'
-import { knownBlobs, readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
+import { measureFiles, readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
 
 const tag = 'Deploys'
 
@@ -125,7 +125,7 @@ export const deploy_files = operation({
     const references = files.filter((file) => 'sha256' in file)
     const hashes = references.map((file) => file.sha256)
     const sizes = await findBlobSizes(ctx.db, id, hashes)
-    const bytes = bytesOf(await newBlobs(ctx.db, id, knownBlobs(files, sizes)))
+    const bytes = bytesOf(await newBlobs(ctx.db, id, await measureFiles(files, sizes)))
     await using upload = await beginUpload(ctx, { project_id: id, bytes })
     // the new bytes count already
     const facts = { addedBytes: 0, activate: input.activate, upload: upload.id }

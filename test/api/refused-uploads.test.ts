@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -40,6 +40,9 @@ const randomFiles = (count: number, bytes: number) =>
     encoding: 'base64',
   }))
 const sendFiles = (files: object[]) => w.call(`POST /api/v1/sites/${site.id}/deploy-files`, { key: key(), json: { files } })
+const largeArchive = () => tarGz([{ name: 'index.html', data: randomBytes(3 * MB) }])
+const hexText = (bytes: number) => randomBytes(bytes / 2).toString('hex')
+const statusOfTool = async (name: string, args: object) => (await w.tool(name, args, key())).structuredContent.status
 const sendArchive = (bytes: Buffer) =>
   w.call(`POST /api/v1/sites/${site.id}/deploys`, { key: key(), bytes, type: 'application/gzip' })
 
@@ -64,7 +67,7 @@ describe('a refused request leaves no file and no byte of usage', () => {
         sendFiles([page('x'), ...randomFiles(100, 100), { path: 'y', content: `${'A'.repeat(20_000)}!`, encoding: 'base64' }]),
     ],
     ['an archive of bytes that are none', 400, () => sendArchive(randomBytes(100_000))],
-    ['an archive over the storage quota', 409, () => sendArchive(tarGz([{ name: 'index.html', data: randomBytes(3 * MB) }]))],
+    ['an archive over the storage quota', 409, () => sendArchive(largeArchive())],
     [
       'a blob of another hash',
       400,
@@ -83,6 +86,34 @@ describe('a refused request leaves no file and no byte of usage', () => {
     for (let i = 0; i < 3; i++) expect((await send()).status).toBe(status)
     expect([await storedFiles(), await usage()]).toEqual(before)
     expect(await uploads()).toEqual([])
+  })
+
+  test.each<[string, () => Promise<number>]>([
+    ['an archive', async () => (await sendArchive(largeArchive())).status],
+    [
+      'an archive in base64',
+      () => statusOfTool('deploy_site', { site_id: site.id, source_base64: largeArchive().toString('base64') }),
+    ],
+    ['long texts', async () => (await sendFiles([page('x'), { path: 'y.txt', content: hexText(3 * MB) }])).status],
+    ['long base64', async () => (await sendFiles([page('x'), ...randomFiles(3, MB)])).status],
+    ['long texts of a tool', () => statusOfTool('deploy_files', { site_id: site.id, files: [page('x'), ...randomFiles(3, MB)] })],
+  ])('%s over the storage quota: refused before anything is stored', async (_what, send) => {
+    const incoming = join(w.dir, 'cas', 'incoming')
+    await rename(incoming, `${incoming}-away`)
+    try {
+      // what is written now fails otherwise
+      expect(await send()).toBe(409)
+    } finally {
+      await rename(`${incoming}-away`, incoming)
+    }
+  })
+
+  test('long texts that the project has already add nothing to its storage', async () => {
+    const project = await w.project('free')
+    const { id } = await makeSite(w, project)
+    const files = [page('x'), { path: 'y.txt', content: hexText(1.5 * MB) }]
+    const send = () => w.call(`POST /api/v1/sites/${id}/deploy-files`, { key: project.key, json: { files } })
+    expect([(await send()).status, (await send()).status]).toEqual([200, 200])
   })
 
   test('requests that race for the last deploys of the hour leave only what was accepted', async () => {
