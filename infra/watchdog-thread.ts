@@ -1,7 +1,8 @@
-import { readFileSync, writeSync } from 'node:fs'
+import { writeSync } from 'node:fs'
 import { Session } from 'node:inspector'
 import { setTimeout as pause } from 'node:timers/promises'
 import { workerData } from 'node:worker_threads'
+import { threadCpuMs } from './thread-cpu.ts'
 import type { Watched } from './watchdog.ts'
 
 // The thread that watches the event loop of its process: see watchdog.ts.
@@ -9,7 +10,6 @@ import type { Watched } from './watchdog.ts'
 const { process: name, beats, launcher, standstillMs, orphanMs } = workerData as Watched
 
 const lookMs = 500
-const clockTickMs = 10
 const shownFrames = 12
 
 let seenBeats = -1
@@ -34,19 +34,8 @@ function look(): void {
 
 /** Of all threads where the system does not tell them apart. */
 function mainThreadCpuMs(): number {
-  try {
-    // the name in brackets may hold anything; utime and stime are the 12th and 13th field behind it
-    const status = readFileSync(`/proc/self/task/${process.pid}/stat`, 'utf8')
-    const [user, system] = status
-      .slice(status.lastIndexOf(')') + 2)
-      .split(' ')
-      .slice(11, 13)
-      .map(Number)
-    return ((user ?? 0) + (system ?? 0)) * clockTickMs
-  } catch {
-    const { user, system } = process.cpuUsage()
-    return (user + system) / 1000
-  }
+  const { user, system } = process.cpuUsage()
+  return threadCpuMs(process.pid) ?? (user + system) / 1000
 }
 
 async function end(msg: string, facts: Readonly<Record<string, unknown>>): Promise<void> {

@@ -1,13 +1,23 @@
-import { parentPort } from 'node:worker_threads'
 import { findSecret } from '../../core/checks/secrets.ts'
+import { serveCalls } from '../serve-calls.ts'
 import type { BlobFacts } from './blob-facts.ts'
-import type { FileToRead } from './facts-reader.ts'
 import { readPageFacts } from './page-facts.ts'
 
-// The thread that reads files of tenants, one after the other: see facts-reader.ts. Its first message says that it is ready.
+// The thread that reads files of tenants, one after the other: see facts-reader.ts.
 
-parentPort?.on('message', (file: FileToRead) => parentPort?.postMessage(JSON.stringify(factsOf(file))))
-parentPort?.postMessage('ready')
+export interface FileToRead {
+  readonly bytes: Uint8Array
+  /** Whether to read it as HTML. */
+  readonly page: boolean
+}
+
+const calls = {
+  /** As JSON, which costs a fifth less than a copy. */
+  readFacts: (file: FileToRead) => JSON.stringify(factsOf(file)),
+}
+export type FactsCalls = typeof calls
+
+serveCalls(calls)
 
 function factsOf({ bytes, page }: FileToRead): BlobFacts {
   if (isUtf16(bytes)) return {}
