@@ -1,69 +1,23 @@
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { openBuildLogs } from '../infra/build-logs/open.ts'
-import { openCas } from '../infra/cas/open.ts'
-import { loadConfig, required } from '../infra/config.ts'
-import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
-import { openKeyring } from '../infra/crypto/seal.ts'
-import { openDatabase } from '../infra/db/database.ts'
-import { openDomainLookUp } from '../infra/domains/look-up.ts'
-import { openServer } from '../infra/listen.ts'
-import { createLogger } from '../infra/log.ts'
+import { loadConfig } from '../infra/config.ts'
+import { holdRequests, openServer } from '../infra/listen.ts'
 import { runMain } from '../infra/process.ts'
-import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
-import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
-import { openWorkflowClient, startRelay } from '../workflows/client.ts'
-import { createAdmission } from './admission.ts'
-import { createApp } from './app.ts'
-import { createLogFollowers } from './follow-logs.ts'
 
 /** In which a 50 MB upload has to arrive. */
 const uploadTimeoutMs = 600_000
 
-/** Callers rather get a 503 than wait for a server that is stuck. */
-const queryTimeoutMs = 4000
-/** Less than a query may take, so that the server itself ends the wait and the connection is free again. */
-const lockTimeoutMs = 3000
-
 await runMain('api', async () => {
   const config = loadConfig()
-  const log = createLogger('api', config.logLevel)
-  const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')
-  const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
-  const address = required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS')
-  await using stack = new AsyncDisposableStack()
-  const databaseUrl = required(config.database.url, 'PLINTH_DATABASE_URL')
-  const { db, shareDatabase } = stack.use(openDatabase(databaseUrl, { queryTimeoutMs, lockTimeoutMs }))
-  const workflows = stack.use(openWorkflowClient({ address, namespace: config.temporal.namespace }))
-  const relay = stack.use(startRelay(db, workflows, log))
-  const spoolDir = join(config.dataDir, 'spool')
-  // what a process left that was killed while it made a file; nothing in here was acknowledged
-  await rm(spoolDir, { recursive: true, force: true })
-  const cas = await openCas(config.storage.url)
-  const buildLogs = openBuildLogs(config.storage.url)
-  const draining = new AbortController()
-  const app = createApp({
-    config,
-    db,
-    cas,
-    buildLogs,
-    logFollowers: createLogFollowers({ db, buildLogs, log }),
-    previewTokens: createPreviewTokens(secretKey),
-    keyring: openKeyring(secretKey),
-    siteChecks: createSiteChecks(cas, stack.use(await openFactsReader())),
-    lookUpDomain: openDomainLookUp(config),
-    log,
-    clock: () => new Date(),
-    relay,
-    workflows,
-    admission: createAdmission(shareDatabase),
-    draining: draining.signal,
-    spoolDir,
-    operatorToken,
-  })
-  stack.use(await openServer(app.callback(), { path: config.sockets.api }, { requestTimeoutMs: uploadTimeoutMs }))
-  // before the server waits for its answers
-  stack.defer(() => draining.abort())
-  log.info({ socket: config.sockets.api }, 'api started')
-  return stack.move()
+  const held = holdRequests()
+  const server = await openServer(held.listener, { path: config.sockets.api }, { requestTimeoutMs: uploadTimeoutMs })
+  // loading the rest takes 2 s of processor time, on a busy machine more than the 15 s in which Caddy tries to connect: requests wait here
+  const { openApi } = await import('./open.ts')
+  const api = await openApi(config)
+  held.passTo(api.listener)
+  return {
+    async [Symbol.asyncDispose]() {
+      await using _api = api
+      api.drain()
+      await server[Symbol.asyncDispose]()
+    },
+  }
 })

@@ -20,6 +20,12 @@ export interface OpenedServer extends AsyncDisposable {
   readonly port: number | undefined
 }
 
+/** A listener for a server that opens before those who answer are loaded: requests wait until they are passed on. */
+export function holdRequests(): { readonly listener: RequestListener; readonly passTo: (listener: RequestListener) => void } {
+  const { promise, resolve } = Promise.withResolvers<RequestListener>()
+  return { listener: (request, response) => void promise.then((answer) => answer(request, response)), passTo: resolve }
+}
+
 const drainMs = 8000
 /**
  * How long kept connections may bring one more request after the server was asked to close. A proxy may have written into a connection that

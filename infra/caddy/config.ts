@@ -183,8 +183,9 @@ function proxyTo(socket: string): Json {
       // our processes keep idle connections for longer, so none is closed while a request is on its way
       keep_alive: { max_idle_conns_per_host: 512, idle_timeout: '2m' },
     },
-    // a process that restarts is away for one to two seconds, and for five on a busy machine: its callers wait instead of failing
-    load_balancing: { try_duration: '10s', try_interval: '200ms' },
+    // a process that restarts takes no connections for one to two seconds, and while it ends its last answers, which may take eight: its
+    // callers wait instead of failing
+    load_balancing: { try_duration: '15s', try_interval: '200ms' },
     // exactly one address, whatever came in: proxies in front count only when they are trusted
     headers: { request: { set: { 'X-Forwarded-For': ['{http.vars.client_ip}'] } } },
   }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openServer } from '../../infra/listen.ts'
+import { holdRequests, openServer } from '../../infra/listen.ts'
 
 let dir: string
 let path: string
@@ -54,4 +54,15 @@ test('34: a request that a proxy sends over a kept connection just as the server
   expect(answer).toMatch(/^HTTP\/1.1 200 /)
   expect(answer.toLowerCase()).toContain('connection: close')
   await closed
+})
+
+test('34: a request that comes before the process can answer waits instead of failing', async () => {
+  const held = holdRequests()
+  await using _own = await openServer(held.listener, { path: join(dir, 'held.sock') }, { requestTimeoutMs: 60_000 })
+  const socket = connect(join(dir, 'held.sock'))
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+  const answer = text(socket)
+  await once(socket, 'connect')
+  held.passTo((_req, res) => res.end('ready'))
+  expect(await answer).toContain('ready')
 })

@@ -1,0 +1,69 @@
+import { rm } from 'node:fs/promises'
+import type { RequestListener } from 'node:http'
+import { join } from 'node:path'
+import { openBuildLogs } from '../infra/build-logs/open.ts'
+import { openCas } from '../infra/cas/open.ts'
+import { type Config, required } from '../infra/config.ts'
+import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { openKeyring } from '../infra/crypto/seal.ts'
+import { openDatabase } from '../infra/db/database.ts'
+import { openDomainLookUp } from '../infra/domains/look-up.ts'
+import { createLogger } from '../infra/log.ts'
+import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
+import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
+import { openWorkflowClient, startRelay } from '../workflows/client.ts'
+import { createAdmission } from './admission.ts'
+import { createApp } from './app.ts'
+import { createLogFollowers } from './follow-logs.ts'
+
+/** Callers rather get a 503 than wait for a server that is stuck. */
+const queryTimeoutMs = 4000
+/** Less than a query may take, so that the server itself ends the wait and the connection is free again. */
+const lockTimeoutMs = 3000
+
+export interface OpenedApi extends AsyncDisposable {
+  readonly listener: RequestListener
+  /** Ends the answers that would go on for as long as their callers listen. */
+  drain(): void
+}
+
+/** Everything that answers requests, without the server. */
+export async function openApi(config: Config): Promise<OpenedApi> {
+  const log = createLogger('api', config.logLevel)
+  const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')
+  const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
+  const address = required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS')
+  await using stack = new AsyncDisposableStack()
+  const databaseUrl = required(config.database.url, 'PLINTH_DATABASE_URL')
+  const { db, shareDatabase } = stack.use(openDatabase(databaseUrl, { queryTimeoutMs, lockTimeoutMs }))
+  const workflows = stack.use(openWorkflowClient({ address, namespace: config.temporal.namespace }))
+  const relay = stack.use(startRelay(db, workflows, log))
+  const spoolDir = join(config.dataDir, 'spool')
+  // what a process left that was killed while it made a file; nothing in here was acknowledged
+  await rm(spoolDir, { recursive: true, force: true })
+  const cas = await openCas(config.storage.url)
+  const buildLogs = openBuildLogs(config.storage.url)
+  const draining = new AbortController()
+  const app = createApp({
+    config,
+    db,
+    cas,
+    buildLogs,
+    logFollowers: createLogFollowers({ db, buildLogs, log }),
+    previewTokens: createPreviewTokens(secretKey),
+    keyring: openKeyring(secretKey),
+    siteChecks: createSiteChecks(cas, stack.use(await openFactsReader())),
+    lookUpDomain: openDomainLookUp(config),
+    log,
+    clock: () => new Date(),
+    relay,
+    workflows,
+    admission: createAdmission(shareDatabase),
+    draining: draining.signal,
+    spoolDir,
+    operatorToken,
+  })
+  log.info({ socket: config.sockets.api }, 'api started')
+  const opened = stack.move()
+  return { listener: app.callback(), drain: () => draining.abort(), [Symbol.asyncDispose]: () => opened.disposeAsync() }
+}
