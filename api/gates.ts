@@ -73,7 +73,7 @@ export async function checkStorage(
   { addedBytes, upload }: Pick<DeployFacts, 'addedBytes' | 'upload'>,
 ): Promise<void> {
   const quota = ctx.config.plans[project.plan].storage_bytes
-  if (quota === null || (await storageBytes(db, project.id, upload)) + addedBytes <= quota) return
+  if (quota === null || (await storageBytes(db, project.id, { upload })) + addedBytes <= quota) return
   throw conflict(overStorageQuota(project.plan, quota))
 }
 

@@ -13,18 +13,33 @@ const isReadable = sql<boolean>`not exists (
 
 export type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
 
-/**
- * Bytes of the project's distinct blobs and of what is on its way to become blobs.
- * @param upload the one that is asked for: later ones do not count
- */
-export async function storageBytes(db: Db, projectId: string, upload?: string): Promise<number> {
+/** Whom room is looked for: what came later does not count, so that of several that do not fit together the first ones are taken. */
+export interface RoomFor {
+  readonly upload?: string | undefined
+  /** A deploy with its source, which goes when the deploy ends. */
+  readonly deploy?: string
+}
+
+/** Bytes of the project's distinct blobs, of what is on its way to become blobs, and of the sources of deploys that have not ended. */
+export async function storageBytes(db: Db, projectId: string, { upload, deploy }: RoomFor = {}): Promise<number> {
+  const total = sql<number>`
+    coalesce(sum(size), 0)::bigint + ${uploadingBytes(projectId, upload)} + ${sourceBytes(projectId, deploy)}`
   const { bytes } = await db
     .selectFrom('blobs')
-    .select(sql<number>`coalesce(sum(size), 0)::bigint + ${uploadingBytes(projectId, upload)}`.as('bytes'))
+    .select(total.as('bytes'))
     .where('project_id', '=', projectId)
     .executeTakeFirstOrThrow()
   return bytes
 }
+
+/** Of distinct archives. @param deploy counts only the sources of deploys that were accepted before it */
+const sourceBytes = (projectId: string, deploy: string | undefined) => sql<number>`(
+  select coalesce(sum(bytes), 0) from (
+    select max(source_bytes) as bytes from deploys
+    where project_id = ${projectId} and source_sha256 is not null ${deploy === undefined ? sql`` : sql`and id < ${deploy}`}
+    group by source_sha256
+  ) as sources
+)::bigint`
 
 /** Sizes by hash of those blobs that the project has; the others, and those whose objects are damaged, are absent from the map. */
 export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {

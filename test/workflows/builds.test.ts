@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
@@ -35,6 +36,12 @@ async function send(project: TestProject, siteId: string, tree: Record<string, s
 const minutes = async (project: TestProject) =>
   (await w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })).body.usage.build_minutes_this_month
 
+async function cancelDeploy(id: string): Promise<void> {
+  const connection = await Connection.connect({ address: w.temporal.address })
+  await new Client({ connection }).workflow.getHandle(`deploy:${id}:1`).cancel()
+  await connection.close()
+}
+
 const built = (script: string) => ({
   'package.json': JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: script } }),
 })
@@ -68,6 +75,30 @@ test('what a refused or failed build has stored leaves at once, and so does the 
   const broken = await send(project, site.id, built('exit 3'))
   expect(await w.ended(broken.id, project.key)).toMatchObject({ status: 'failed' })
   expect(await stored()).toEqual(before)
+})
+
+test('an archive counts against the storage until its deploy has ended, and then what it has become', async () => {
+  const project = await w.project('free')
+  const [site, other] = [await makeSite(w, project), await makeSite(w, project)]
+  const noise = () => randomBytes(1.2 * MB).toString('latin1')
+  const slow = await send(project, site.id, { ...built('sleep 60'), noise: noise() })
+  const second = await send(project, site.id, { 'index.html': 'x', noise: noise() })
+  expect([slow.status, second.status]).toEqual(['queued', 'queued'])
+  const stored = async () =>
+    (await w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })).body.usage.storage_bytes
+  expect(await stored()).toBeGreaterThan(2.4 * MB)
+  const refused = await w.call(`POST /api/v1/sites/${other.id}/deploys`, {
+    key: project.key,
+    bytes: files({ 'index.html': noise() }),
+    type: 'application/gzip',
+  })
+  expect([refused.status, refused.body.message]).toEqual([409, expect.stringContaining('storage')])
+
+  await cancelDeploy(slow.id)
+  expect((await w.ended(slow.id, project.key)).status).toBe('failed')
+  const { status, total_bytes } = await w.ended(second.id, project.key)
+  expect(status).toBe('active')
+  expect(await stored()).toBe(total_bytes)
 })
 
 test('B06 X01 X05: a build that fails keeps the live deploy and tells why, and counts minutes too', async () => {
@@ -104,9 +135,7 @@ test('a build that the operator cancels in Temporal ends failed within seconds, 
   const { id } = await send(owner, site.id, built('sleep 31.4159'))
   const sleeping = () => readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && commandOf(pid).includes('31.4159'))
   while (sleeping().length === 0) await pause(50)
-  const connection = await Connection.connect({ address: w.temporal.address })
-  await new Client({ connection }).workflow.getHandle(`deploy:${id}:1`).cancel()
-  await connection.close()
+  await cancelDeploy(id)
   const deploy = await w.ended(id, owner.key)
   expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('cancelled') })
   while (sleeping().length > 0) await pause(50)

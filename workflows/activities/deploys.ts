@@ -22,7 +22,7 @@ import { addBuildMinutes, addBuildTotal } from '../../infra/db/usage.ts'
 import type { Logger } from '../../infra/log.ts'
 import { findBuildInput } from '../build-input.ts'
 import type { Relay } from '../client.ts'
-import type { BuildOutcomeName, BuildResult, DeployActivities, FinishedBuild } from '../contract.ts'
+import type { BuildOutcomeName, BuildResult, DeployActivities, DeployRunInput, FinishedBuild } from '../contract.ts'
 import { queueReports } from '../reports.ts'
 import { giveTurns } from '../turns.ts'
 
@@ -77,7 +77,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
         if (!project) return undefined
         const isPreview = await lockSiteOfGitPreview(tx, run.deploy_id)
         await holdSweeper(tx)
-        const error = result && (await refusal(tx, project, result, files))
+        const error = result && (await refusal(tx, project, run, result, files))
         const source = await runs.findSource(tx, run)
         const changed = error
           ? await runs.failDeploy(tx, run, { ...facts(result), error }, now)
@@ -160,14 +160,20 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
   }
 
   /** Why the artifact cannot be published; undefined when it can. */
-  async function refusal(tx: Tx, project: ProjectRow, result: BuildResult, files: readonly ManifestEntry[]) {
+  async function refusal(
+    tx: Tx,
+    project: ProjectRow,
+    { deploy_id }: DeployRunInput,
+    result: BuildResult,
+    files: readonly ManifestEntry[],
+  ) {
     if (result.outcome === 'failed') return result.error
     const added = await newBlobs(tx, project.id, files)
     const needed = [result.manifest_sha256, ...added.map((blob) => blob.sha256)]
     if ((await findMissing(cas, needed)).length > 0) return sweptAway
     const limit = plans[project.plan].storage_bytes
     if (limit === null) return undefined
-    const bytes = (await storageBytes(tx, project.id)) + bytesOf(added)
+    const bytes = (await storageBytes(tx, project.id, { deploy: deploy_id })) + bytesOf(added)
     return bytes > limit ? overStorageQuota(project.plan, limit) : undefined
   }
 }
