@@ -22,6 +22,8 @@ type Resource = 'requests' | 'memory' | 'spool'
 export interface Admitted extends Disposable {
   /** @throws AppError `too_many_requests` when a payer has its share, `unavailable` when the server has too little left */
   hold(resource: 'memory' | 'spool', bytes: number): void
+  /** Waits until the next chunk of a large body may be worked on: a few of all bodies in each turn of the event loop, fairly between payers. */
+  turn(): Promise<void>
 }
 
 export interface AdmissionFigures {
@@ -94,6 +96,14 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
     waitingPerPayer: admissionLimits.largeRequests.waiting,
     overflow: (why) => refusal('large_requests', why),
   })
+  const chunks = createFairQueue({
+    places: admissionLimits.chunksPerTurn,
+    placesPerPayer: admissionLimits.chunksPerTurn,
+    // each is one of the requests under way
+    waiting: Number.POSITIVE_INFINITY,
+    waitingPerPayer: Number.POSITIVE_INFINITY,
+    overflow: (why) => refusal('requests', why),
+  })
   const connections = createFairQueue({
     places: admissionLimits.connections.server,
     placesPerPayer: admissionLimits.connections.held,
@@ -122,6 +132,11 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
       hold('requests', 1)
       return {
         hold,
+        async turn() {
+          const [payer] = payers
+          const leave = await chunks.acquire(payer ? nameOf(payer) : '')
+          setImmediate(leave)
+        },
         [Symbol.dispose]() {
           for (const resource of ['requests', 'memory', 'spool'] as const) {
             give(resource, held[resource], payers)

@@ -4,6 +4,7 @@ import { AppError } from '../core/errors.ts'
 import { findKey, touchKey } from '../infra/db/keys.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Deps } from './context.ts'
+import { shareLookUps } from './shared-look-ups.ts'
 
 /** `svc_<8 characters>_<43 characters>`: the id finds the row, the secret is stored as its sha256 only. */
 const keyPattern = /^svc_([A-Za-z0-9]{8})_([A-Za-z0-9_-]{43})$/
@@ -39,12 +40,14 @@ const maxProvedKeys = 10_000
 export type Authenticate = (koa: Koa) => Promise<Caller>
 
 /**
- * Looks up the key of each request. Look-ups of a key that was right before wait for each other. Any other text may be invented, so its
- * look-up takes the share of the client's address: a client that sends a new key with every request gets no further share for it.
+ * Looks up the key of each request; requests with one key at the same moment share a look-up. A key that was right before pays for it by
+ * itself. Any other text may be invented, so its look-up takes the share of the client's address: a client that sends a new key with every
+ * request gets no further share for it.
  */
 export function createAuthenticator(deps: Deps): Authenticate {
   /** Hashes of the texts of keys, the latest use last. */
   const proved = new Set<string>()
+  const findProved = shareLookUps((id) => findKey(deps.admission.databaseOf({ kind: 'key', id }), id))
 
   function remember(tokenHash: string): void {
     proved.delete(tokenHash)
@@ -59,10 +62,8 @@ export function createAuthenticator(deps: Deps): Authenticate {
     const [, id, secret = ''] = keyPattern.exec(token) ?? []
     if (id === undefined) throw unknownKey()
     const tokenHash = hash(token).toString('base64')
-    const db = deps.admission.databaseOf(
-      proved.has(tokenHash) ? { kind: 'key', id } : { kind: 'address', id: clientNetwork(koa) },
-    )
-    const key = await findKey(db, id)
+    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    const key = await (proved.has(tokenHash) ? findProved(id) : findKey(deps.admission.databaseOf(address), id))
     // compared even when there is no key, so that the time tells nothing
     const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret))
     if (!key || !matches) {
@@ -71,7 +72,9 @@ export function createAuthenticator(deps: Deps): Authenticate {
     }
     remember(tokenHash)
     const now = deps.clock()
-    if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) await touchKey(db, key.id, now)
+    if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) {
+      await touchKey(deps.admission.databaseOf({ kind: 'key', id }), key.id, now)
+    }
     const { project_id, project_name, plan, suspended, scope } = key
     return {
       key: { id: key.id, name: key.name, last_used_at: key.last_used_at },

@@ -43,12 +43,16 @@ export interface Pace {
   readonly minBytesPerSecond: number
 }
 
+/** So much of a body is handed on without waiting. */
+const smallBodyBytes = 64 * 1024
+
 const usualPace: Pace = { graceMs: slowBodyGraceMs, minBytesPerSecond: minBodyBytesPerSecond }
 
 /**
  * The bytes of a body as they arrive. Only the time in which the server waits for the sender counts as slow. Reading less than all of it
  * leaves the connection usable for the answer, which a pipeline on the request itself would not.
  * @param hold called with the length of each chunk before it is handed on; may refuse it
+ * @param turn waits until a chunk of a large body may be handed on
  * @throws AppError `too_large`, `invalid` when it breaks off or arrives too slowly
  */
 export async function* arriving(
@@ -56,8 +60,14 @@ export async function* arriving(
   {
     maxBytes,
     hold,
+    turn,
     pace = usualPace,
-  }: { readonly maxBytes?: number; readonly hold?: (bytes: number) => void; readonly pace?: Pace },
+  }: {
+    readonly maxBytes?: number
+    readonly hold?: (bytes: number) => void
+    readonly turn?: () => Promise<void>
+    readonly pace?: Pace
+  },
 ): AsyncGenerator<Buffer, void, void> {
   if (maxBytes !== undefined) refuseAnnounced(request, maxBytes)
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>
@@ -76,6 +86,7 @@ export async function* arriving(
       bytes += next.value.length
       if (maxBytes !== undefined && bytes > maxBytes) throw tooLarge(maxBytes)
       hold?.(next.value.length)
+      if (bytes > smallBodyBytes) await turn?.()
       yield next.value
     }
   } finally {
@@ -91,9 +102,12 @@ const tooSlow = ({ graceMs, minBytesPerSecond }: Pace) =>
   )
 
 /** A body in memory, as it was sent. @throws AppError as {@link arriving} */
-export async function receiveBytes(request: IncomingMessage, maxBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
+export async function receiveBytes(
+  request: IncomingMessage,
+  options: { readonly maxBytes: number; readonly hold: (bytes: number) => void; readonly turn: () => Promise<void> },
+): Promise<Buffer> {
   const chunks: Buffer[] = []
-  for await (const chunk of arriving(request, { maxBytes, hold })) chunks.push(chunk)
+  for await (const chunk of arriving(request, options)) chunks.push(chunk)
   return Buffer.concat(chunks)
 }
 
@@ -112,13 +126,18 @@ export function dropBody(request: IncomingMessage): void {
   let seenBytes = socket.bytesRead
   const end = seenBytes + maxToolBodyBytes
   const timer = setInterval(() => {
-    if (request.complete || socket.destroyed) return clearInterval(timer)
+    if (request.complete || socket.destroyed) return stop()
     const arrived = socket.bytesRead - seenBytes
     seenBytes = socket.bytesRead
     if (arrived < (slowBodyGraceMs / 1000) * minBodyBytesPerSecond || seenBytes > end) socket.destroy()
   }, slowBodyGraceMs)
-  request.once('end', () => clearInterval(timer))
-  socket.once('close', () => clearInterval(timer))
+  function stop(): void {
+    clearInterval(timer)
+    request.off('end', stop)
+    socket.off('close', stop)
+  }
+  request.once('end', stop)
+  socket.once('close', stop)
   request.resume()
 }
 

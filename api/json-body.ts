@@ -31,7 +31,7 @@ export async function receiveJson(
   await using stack = new AsyncDisposableStack()
   let file: FileHandle | undefined
   let heldBytes = 0
-  for await (const chunk of arriving(request, { maxBytes: bounds.maxBytes })) {
+  for await (const chunk of arriving(request, { maxBytes: bounds.maxBytes, turn: () => admitted.turn() })) {
     const toSpill = scanner.scan(chunk)
     if (scanner.keptBytes > heldBytes) {
       admitted.hold('memory', scanner.keptBytes - heldBytes)

@@ -180,8 +180,11 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
       taken = 0
       toSpill = []
       for (let at = 0; at < bytes.length; at += 1) {
-        if (!inString) takeStructure(bytes[at] ?? 0, at)
-        else if (escaped) escaped = false
+        if (!inString) {
+          const byte = bytes[at] ?? 0
+          // white space, of which there may be much
+          if (byte > 0x20) takeStructure(byte, at)
+        } else if (escaped) escaped = false
         else {
           at = endOfText(bytes, at)
           if (bytes[at] === backslash) escaped = true

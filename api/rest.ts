@@ -73,7 +73,8 @@ async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, adm
   const named = { ...queryInput(op, shape, koa), ...(koa.params as Record<string, string>) }
   if (op.raw) {
     requireMediaType(koa.req, op.raw.mediaTypes)
-    const stream = Readable.from(arriving(koa.req, { hold: (bytes) => admitted.hold('spool', bytes) }), { objectMode: false })
+    const hold = (bytes: number) => admitted.hold('spool', bytes)
+    const stream = Readable.from(arriving(koa.req, { hold, turn: () => admitted.turn() }), { objectMode: false })
     return { ...nothingLeft, call: { input: named, upload: { stream, expectedBytes: announcedBytes(koa.req) } } }
   }
   if (shape.bodyNames.length > 0) {

@@ -82,6 +82,8 @@ export const admissionLimits = {
   memory: { project: 32 * MB, site: 20 * MB, address: 40 * MB, server: 160 * MB },
   /** Bytes of bodies in files. Eight uploads of the largest size at once, and a CI with as many again. */
   spool: { project: 800 * MB, site: 0, address: 0, server: 4096 * MB },
+  /** Chunks of large bodies, of at most 64 KB, that are worked on in one turn of the event loop: at most some milliseconds. */
+  chunksPerTurn: 4,
   /** `deploy-files` requests that wait for the one that is processed. */
   largeRequests: { waiting: 16, serverWaiting: 64 },
   /** Connections to the database; the pool has two more, for what nobody pays for. */

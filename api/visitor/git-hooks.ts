@@ -55,7 +55,7 @@ export function gitHooks(deps: Deps): Router {
       delivery.hold('memory', bytes)
     }
     const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
-    const receive = () => receiveBytes(koa.req, maxHookBodyBytes, hold)
+    const receive = () => receiveBytes(koa.req, { maxBytes: maxHookBodyBytes, hold, turn: () => delivery.turn() })
     koa.body = await takeDelivery(own, connection, koa, { receive, wrong })
   })
 
