@@ -12,7 +12,7 @@ export async function giveTurns(tx: Tx, project: TurnsOfProject, now: Date, aski
   await insertWorkflowSignals(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(turnSignal))
 }
 
-/** Of the repositories that a worker fetches at once, one is left to other projects. */
+/** So that a repository that does not answer holds up no other site of its project, as long as no other project fetches. */
 const fetchesPerProject = 2
 
 /** @param builds of a project that may be handed out at once */

@@ -5,11 +5,13 @@ import type { DeployRun } from './deploy-runs.ts'
 // A build's turn is a permit that PostgreSQL gives. Builds of a site go one after another in the order in which they were accepted, and
 // a project has a number of permits. What has no source yet asks for a permit to fetch it, which it gives back with the source, and
 // when the repository is away; with its source it asks for a permit to build. Neither kind waits for the other: a repository that does
-// not answer keeps no other site from building. Every function that gives turns needs the project's lock.
+// not answer keeps no other site from building. A worker fetches few repositories at once, so while another project fetches or waits for it,
+// a project gets one permit to fetch. Every function that gives turns needs the project's lock.
 
 /** How many permits of each kind a project has. */
 export interface Permits {
   readonly builds: number
+  /** While no other project has a repository to fetch; then it is one. */
   readonly fetches: number
 }
 
@@ -31,7 +33,10 @@ export async function grantTurns(
   asking: string | null,
 ): Promise<{ deploy_id: string; attempt: number }[]> {
   const { rows } = await sql<{ deploy_id: string; attempt: number }>`
-    with unended as (
+    with others as (
+      select from deploys where project_id <> ${projectId} and ${isUnendedBuild} and ${isFetch}
+        and (turn_at is not null or fetch_after is null or fetch_after <= ${now})
+    ), unended as (
       select id, site_id, seq, turn_at, fetch_after, created_at, ${isFetch} as is_fetch
       from deploys where project_id = ${projectId} and ${isUnendedBuild}
     ), first_of_site as (
@@ -43,7 +48,7 @@ export async function grantTurns(
     update deploys set turn_at = ${now}, fetch_after = null
     where id in (
       select id from waiting
-      where place <= ${capOf(permits, sql`waiting.is_fetch`)}
+      where place <= case when is_fetch and exists (select from others) then 1 else ${capOf(permits, sql`waiting.is_fetch`)} end
         - (select count(*) from unended where turn_at is not null and unended.is_fetch = waiting.is_fetch)
     )
     returning id as deploy_id, attempt`.execute(tx)

@@ -14,6 +14,8 @@ export interface GuardedOptions {
   readonly ca?: string | undefined
   /** Of all requests together, their bodies included. */
   readonly timeoutMs: number
+  /** How long a server may send nothing; 30 s. */
+  readonly silenceMs?: number
   readonly signal?: AbortSignal | undefined
   readonly lookUp?: LookUp
   /** Instead of the true answer, for a test that has no public address. */
@@ -49,14 +51,16 @@ export interface GuardedClient extends AsyncDisposable {
 
 const maxRedirects = 3
 const connectMs = 10_000
-const silenceMs = 60_000
+/** Servers of git send something every 5 s while they prepare an answer (`uploadpack.keepAlive`). */
+const usualSilenceMs = 30_000
 
 /**
  * Requests to addresses that strangers chose. A name is resolved once in the life of the client; when any of its addresses is not public
  * it is refused, and connections go to these addresses only. https on port 443, no cookies, no proxy.
  */
 export function openGuardedClient(options: GuardedOptions): GuardedClient {
-  const { allowPrivate, ports = [], ca, timeoutMs, lookUp = lookUpBySystem, isPublic = isPublicAddress } = options
+  const { allowPrivate, ports = [], ca, timeoutMs, silenceMs = usualSilenceMs } = options
+  const { lookUp = lookUpBySystem, isPublic = isPublicAddress } = options
   const deadline = AbortSignal.timeout(timeoutMs)
   const signal = options.signal ? AbortSignal.any([options.signal, deadline]) : deadline
   const pins = new Map<string, Promise<readonly LookupAddress[]>>()

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer as createHttp, type RequestListener } from 'node:http'
+import { createServer as createHttp, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createHttps } from 'node:https'
 import { type AddressInfo, createServer as createTcp, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -246,6 +246,16 @@ describe('limits', () => {
     const response = await ask(client, server.origin)
     await expect(textOf(response)).rejects.toMatchObject({ reason: 'timeout', message: expect.stringContaining('0.3 s') })
     await expect(ask(client, server.origin)).rejects.toMatchObject({ reason: 'timeout' })
+  })
+
+  test.each([
+    ['no answer', () => undefined],
+    ['a part of one', (res: ServerResponse) => void res.write('slow')],
+  ])('a server that sends %s is not waited for', async (_what, answer) => {
+    const server = await serve((_req, res) => answer(res))
+    await using client = openGuardedClient({ ...loose, timeoutMs: 60_000, silenceMs: 1000 })
+    const asked = ask(client, server.origin).then(textOf)
+    await expect(asked).rejects.toMatchObject({ reason: 'unreachable', message: expect.stringContaining('does not answer') })
   })
 
   test('a look-up that hangs ends with the time', async () => {

@@ -377,6 +377,37 @@ describe('a repository that cannot be deployed', () => {
     expect((await w.ended(waiting.id, owner.key)).status).toBe('active')
   })
 
+  test('a project whose repositories hang leaves a fetch to others, and gets a second one only while nobody else fetches', async () => {
+    const [greedy, slow, modest] = [await w.project('pro'), await w.project('pro'), await w.project('pro')]
+    const held = new Map<string, ServerResponse>()
+    let isAway = true
+    const hanging: string[] = []
+    intercept = (req, res) => {
+      const name = hanging.find((one) => req.url?.includes(one))
+      if (!isAway || name === undefined) return false
+      held.set(name, res)
+      return true
+    }
+    const push = async (project: TestProject, hangs: boolean) => {
+      const { site, repository } = await connected({}, { project })
+      repository.pushFiles(page('x'))
+      if (hangs) hanging.push(`${repository.dir.split('/').at(-1)}/`)
+      const { body } = await w.call(`POST /api/v1/sites/${site.id}/git/deploy`, { key: project.key })
+      return { ...body, key: project.key }
+    }
+    const stuck = [await push(slow, true)]
+    await expect.poll(() => held.size, soon).toBe(1)
+    stuck.push(await push(greedy, true), await push(greedy, true), await push(greedy, true))
+    await expect.poll(() => held.size, soon).toBe(2)
+    const { id, key } = await push(modest, false)
+    expect((await w.ended(id, key)).status).toBe('active')
+    expect(held.size).toBe(2)
+
+    isAway = false
+    for (const res of held.values()) res.destroy()
+    for (const one of stuck) expect((await w.ended(one.id, one.key)).status).toBe('active')
+  })
+
   test('a push joins a deploy that waits for its repository', async () => {
     const { site, repository } = await connected()
     repository.pushFiles(page('old'))
