@@ -153,7 +153,7 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
         leave()
       }
     },
-    databaseOf: (payer) => shareDatabase(() => connections.acquire(nameOf(payer))),
+    databaseOf: (payer) => shareDatabase((signal) => connections.acquire(nameOf(payer), signal)),
     figures: () => ({
       held: { requests: budgets.requests.held, memory: budgets.memory.held, spool: budgets.spool.held },
       largeRequestsWaiting: largeRequests.waiting,

@@ -15,8 +15,8 @@ export interface FairQueueLimits {
 }
 
 export interface FairQueue {
-  /** Waits for a place, and returns what gives it back. */
-  acquire(payer: string): Promise<() => void>
+  /** Waits for a place, and returns what gives it back. The signal ends the wait with its reason. */
+  acquire(payer: string, signal?: AbortSignal): Promise<() => void>
   readonly held: number
   readonly waiting: number
 }
@@ -82,7 +82,7 @@ export function createFairQueue(limits: FairQueueLimits): FairQueue {
     }
   }
 
-  function wait(payer: string, line: Line): Promise<() => void> {
+  function wait(payer: string, line: Line, signal?: AbortSignal): Promise<() => void> {
     const mayWait = Math.min(limits.waitingPerPayer, limits.waiting - waiting)
     if (line.waiters.length + 1 > mayWait) {
       forgetIdle(payer, line)
@@ -92,8 +92,16 @@ export function createFairQueue(limits: FairQueueLimits): FairQueue {
       let timer: NodeJS.Timeout | undefined
       const leave = () => {
         clearTimeout(timer)
+        signal?.removeEventListener('abort', onAbort)
         waiting -= 1
       }
+      const giveUp = (error: unknown) => {
+        line.waiters.splice(line.waiters.indexOf(waiter), 1)
+        leave()
+        forgetIdle(payer, line)
+        reject(error)
+      }
+      const onAbort = () => giveUp(signal?.reason)
       const waiter: Waiter = {
         grant: () => {
           leave()
@@ -102,21 +110,17 @@ export function createFairQueue(limits: FairQueueLimits): FairQueue {
       }
       line.waiters.push(waiter)
       waiting += 1
+      signal?.addEventListener('abort', onAbort)
       if (limits.patienceMs === undefined) return
-      timer = setTimeout(() => {
-        line.waiters.splice(line.waiters.indexOf(waiter), 1)
-        leave()
-        forgetIdle(payer, line)
-        reject(limits.late?.() ?? new Error('waited too long for a place'))
-      }, limits.patienceMs)
+      timer = setTimeout(() => giveUp(limits.late?.() ?? new Error('waited too long for a place')), limits.patienceMs)
     })
   }
 
   return {
-    async acquire(payer) {
+    async acquire(payer, signal) {
       const line = lineOf(payer)
       const isFree = held < limits.places && line.held < limits.placesPerPayer && line.waiters.length === 0
-      return isFree ? take(payer, line) : await wait(payer, line)
+      return isFree ? take(payer, line) : await wait(payer, line, signal)
     },
     get held() {
       return held

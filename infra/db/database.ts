@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, type Transaction } from 'kysely'
@@ -14,8 +15,8 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 // a date column is a calendar day, not an instant
 pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text)
 
-/** Waits until a connection may be taken, and returns what says that it was given back. */
-export type ConnectionPermit = () => Promise<() => void>
+/** Waits until a connection may be taken, and returns what says that it was given back. The signal ends the wait with its reason. */
+export type ConnectionPermit = (signal: AbortSignal) => Promise<() => void>
 
 /** The same pool for somebody who needs a permit for every connection. Making one costs microseconds; it need not be closed. */
 export type ShareDatabase = (permit: ConnectionPermit) => Db
@@ -52,37 +53,76 @@ export function openDatabase(url: string, options: DatabaseOptions = {}): Opened
   pool.on('error', () => undefined)
   // one that breaks between two statements of a transaction fails the next statement
   pool.on('connect', (client) => client.on('error', () => undefined))
-  const db: Db = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })
+  const silence = createSilence()
+  const share = (permit?: ConnectionPermit) =>
+    new Kysely<DB>({ dialect: new PostgresDialect({ pool: impatient(pool, silence, permit) }) })
+  return { db: share(), shareDatabase: share, [Symbol.asyncDispose]: () => pool.end() }
+}
+
+/** What ends the waits for a permit when a query has just found PostgreSQL silent. */
+function createSilence() {
+  const endableWaits = () => {
+    const waits = new AbortController()
+    // one listener for each request that waits
+    setMaxListeners(0, waits.signal)
+    return waits
+  }
+  let waits = endableWaits()
   return {
-    db,
-    shareDatabase: (permit) => new Kysely<DB>({ dialect: new PostgresDialect({ pool: withPermits(pool, permit) }) }),
-    [Symbol.asyncDispose]: () => db.destroy(),
+    signal: () => waits.signal,
+    report(error: unknown): void {
+      const ending = waits
+      waits = endableWaits()
+      ending.abort(error)
+    },
   }
 }
 
-/** The pool for the dialect, which asks for a permit before it takes a connection. The pool itself is closed by its owner. */
-function withPermits(pool: pg.Pool, permit: ConnectionPermit): PostgresPool {
+const isSilent = (error: unknown) =>
+  error instanceof Error && /read timeout|timeout exceeded|connection timeout/.test(error.message)
+
+/**
+ * The pool for the dialect. When PostgreSQL is silent, everybody learns it from the first query that waited in vain: without that, those who
+ * wait for a permit, the rollback of the same connection and its next user would each wait for as long, one after the other.
+ * The pool itself is closed by its owner.
+ */
+function impatient(pool: pg.Pool, silence: ReturnType<typeof createSilence>, permit?: ConnectionPermit): PostgresPool {
+  const learn = (error: unknown) => {
+    if (isSilent(error)) silence.report(error)
+  }
   return {
     options: pool.options,
     end: async () => undefined,
     async connect() {
-      const giveBack = await permit()
+      const giveBack = await permit?.(silence.signal())
       try {
         const client = await pool.connect()
-        return withRelease(client, giveBack)
+        return withRelease(client, learn, () => giveBack?.())
       } catch (error) {
-        giveBack()
+        giveBack?.()
+        learn(error)
         throw error
       }
     },
   }
 }
 
-function withRelease(client: PostgresPoolClient, giveBack: () => void): PostgresPoolClient {
+function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giveBack: () => void): PostgresPoolClient {
+  let silent: unknown
+  const query = async (text: string, values: readonly unknown[]) => {
+    if (silent !== undefined) throw silent
+    try {
+      return await client.query(text, [...values])
+    } catch (error) {
+      if (isSilent(error)) silent = error
+      learn(error)
+      throw error
+    }
+  }
   return {
-    query: client.query.bind(client),
+    query: query as unknown as PostgresPoolClient['query'],
     release(destroy) {
-      client.release(destroy)
+      client.release(destroy === true || silent !== undefined)
       giveBack()
     },
   }

@@ -36,7 +36,8 @@ const overlapMs = 60_000
 /** More notifications at once than this are answered by reading everything. */
 const maxNamedRows = 1000
 const firstPauseMs = 100
-const longestPauseMs = 5000
+/** A try costs one connection; an edge that waits longer shows its visitors nothing new although PostgreSQL is back. */
+const longestPauseMs = 1000
 
 /**
  * Follows the feeds over one connection until disposed. While PostgreSQL is away it tries again with growing pauses, and what was read

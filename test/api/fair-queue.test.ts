@@ -80,6 +80,18 @@ describe('the queue', () => {
     expect(queue.held).toBe(0)
   })
 
+  test('a signal ends the waits, with its reason, and not what is held', async () => {
+    const queue = createFairQueue({ ...roomy, patienceMs: 10_000 })
+    const leave = await queue.acquire('a')
+    const over = new AbortController()
+    const waits = ['a', 'b'].map((payer) => queue.acquire(payer, over.signal))
+    over.abort(new Error('away'))
+    for (const wait of waits) await expect(wait).rejects.toThrow('away')
+    expect([queue.held, queue.waiting]).toEqual([1, 0])
+    leave()
+    await queue.acquire('b', new AbortController().signal)
+  })
+
   test('giving a place back twice gives back one', async () => {
     const queue = createFairQueue({ ...roomy, places: 2, placesPerPayer: 2 })
     const leave = await queue.acquire('a')

@@ -40,7 +40,7 @@ const step = (summary: string) =>
   proxyLocalActivities<DeployActivities>({
     summary,
     startToCloseTimeout: '15s',
-    retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '20s' },
+    retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '5s' },
   })
 const { claimDeploy } = step('take the deploy, if no other run owns it')
 const { takeTurn } = step('ask for a permit: one build of a site at a time, a few of a project')
