@@ -3,7 +3,7 @@ import { conflict, notFound, tooManyRequests } from '../../core/errors.ts'
 import { maxCancelledChanges } from '../../core/limits.ts'
 import { readable, subdomainChangeLetter } from '../../core/mails.ts'
 import { siteUrl } from '../../infra/config.ts'
-import type { Tx } from '../../infra/db/database.ts'
+import { databaseTime, type Tx } from '../../infra/db/database.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { lockSite } from '../../infra/db/sites.ts'
 import {
@@ -70,9 +70,10 @@ export const change_site_subdomain = operation({
       requirePlanFor(wanted, project.plan)
       if (project.suspended) throw suspended()
       await checkHeldSubdomains(tx, ctx, project, wanted)
-      const switch_at = new Date(now.getTime() + ctx.config.names.switchDelayMs)
+      const requested_at = await databaseTime(tx)
+      const switch_at = new Date(requested_at.getTime() + ctx.config.names.switchDelayMs)
       const names = { old_subdomain: site.subdomain, new_subdomain: wanted }
-      const row = await insertSubdomainChange(tx, { site_id, ...names, requested_at: now, switch_at })
+      const row = await insertSubdomainChange(tx, { site_id, ...names, requested_at, switch_at })
       await announce(tx, ctx, { ...row, site_name: site.name, project_id: project.id })
       return row
     })

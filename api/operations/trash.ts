@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { conflict } from '../../core/errors.ts'
+import { databaseTime } from '../../infra/db/database.ts'
 import { lockProject } from '../../infra/db/projects.ts'
 import { lockSite } from '../../infra/db/sites.ts'
 import { listTrashedSites, restoreSite, trashSite } from '../../infra/db/trash.ts'
@@ -27,9 +28,9 @@ export const delete_site = operation({
   output: Site,
   errors: [409],
   handler: async (ctx, { site_id }) => {
-    const now = ctx.clock()
-    const purgeAt = new Date(now.getTime() + ctx.config.names.trashPeriodMs)
     const site = await ctx.db.transaction().execute(async (tx) => {
+      const now = await databaseTime(tx)
+      const purgeAt = new Date(now.getTime() + ctx.config.names.trashPeriodMs)
       const trashed = await trashSite(tx, ctx.caller.project_id, site_id, { now, purgeAt })
       if (!trashed) throw conflict('the site is in the trash already; restore_site brings it back')
       const { site, cancelled } = trashed
@@ -39,7 +40,7 @@ export const delete_site = operation({
       return site
     })
     ctx.relay.wake()
-    ctx.log.info({ site_id, purge_at: purgeAt }, 'site trashed')
+    ctx.log.info({ site_id, purge_at: site.deletion_scheduled_at }, 'site trashed')
     return siteView(ctx.config, site)
   },
 })

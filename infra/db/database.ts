@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql, type Transaction } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import pg from 'pg'
 import type { DB } from './schema.ts'
@@ -126,6 +126,17 @@ function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giv
       giveBack()
     },
   }
+}
+
+/**
+ * When the transaction began, by PostgreSQL's clock. What is removed or changed for good at a later instant is due by this clock: the one
+ * of an api that is hours behind would make it due at once.
+ */
+export async function databaseTime(tx: Tx): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select now()`.execute(tx)
+  const [row] = rows
+  if (!row) throw new Error('PostgreSQL did not say what time it is')
+  return row.now
 }
 
 const migrationsDir = join(import.meta.dirname, 'migrations')

@@ -57,3 +57,19 @@ test.each([
   expect([seen.subdomain, seen.pending_subdomain?.subdomain]).toEqual([site.subdomain, wanted])
   expect((await call(`DELETE /api/v1/sites/${site.id}/subdomain-change`)).status).toBe(200)
 })
+
+test('27: what is trashed or changed by an api that is 25 h behind is due as late as by any other', async () => {
+  const [site, moving] = [await makeSite(w, owner), await makeSite(w, owner)]
+  w.advance(-25 * hourMs)
+  let due: string[]
+  try {
+    const trashed = await call(`DELETE /api/v1/sites/${site.id}`)
+    const change = await call(`POST /api/v1/sites/${moving.id}/subdomain-change`, { subdomain: randomName() })
+    due = [trashed.body.deletion_scheduled_at, change.body.switch_at]
+  } finally {
+    w.advance(25 * hourMs)
+  }
+  for (const instant of due) expect(Math.abs(Date.parse(instant) - Date.now() - 24 * hourMs)).toBeLessThan(hourMs / 2)
+  expect((await call(`POST /api/v1/sites/${site.id}/restore`)).status).toBe(200)
+  expect((await call(`DELETE /api/v1/sites/${moving.id}/subdomain-change`)).status).toBe(200)
+})
