@@ -55,7 +55,7 @@ async function lookThrough(
   signal: AbortSignal,
 ): Promise<CheckResult> {
   try {
-    return await ctx.siteChecks.findRecommendations(files, { budgetMs, signal, objects })
+    return await ctx.siteChecks.findRecommendations(files, { payer: ctx.caller.project_id, budgetMs, signal, objects })
   } catch (error) {
     // the files of a refused deploy are gone
     if (!signal.aborted) ctx.log.error({ err: error }, 'site checks failed')

@@ -1,8 +1,8 @@
 import { type AppError, tooManyRequests, unavailable } from '../core/errors.ts'
 import { admissionLimits } from '../core/limits.ts'
 import type { Db, ShareDatabase } from '../infra/db/database.ts'
+import { createFairQueue } from '../infra/fair-queue.ts'
 import { type Budget, createBudget } from './budget.ts'
-import { createFairQueue } from './fair-queue.ts'
 
 /** Whose share of this process a request takes: a project's, or, without a key, that of the site it is for and of the address it is from. */
 export interface Payer {

@@ -159,11 +159,11 @@ export async function activateDeploy(
 }
 
 /** What is to be looked through; undefined when that was done, is not wanted or cannot be done. */
-export function findUncheckedDeploy(db: Db, id: string): Promise<{ manifest_sha256: string } | undefined> {
+export function findUncheckedDeploy(db: Db, id: string): Promise<{ project_id: string; manifest_sha256: string } | undefined> {
   return db
     .selectFrom('deploys')
     .innerJoin('sites', 'sites.id', 'deploys.site_id')
-    .select('deploys.manifest_sha256')
+    .select(['deploys.project_id', 'deploys.manifest_sha256'])
     .where('deploys.id', '=', id)
     .where('deploys.recommendations', 'is', null)
     .where('deploys.manifest_sha256', 'is not', null)

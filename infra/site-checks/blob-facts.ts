@@ -19,6 +19,9 @@ export interface BlobFacts {
   readonly secret?: string
 }
 
+/** How much of the file is read. */
+export const bytesToRead = ({ size }: Pick<ManifestEntry, 'size'>) => Math.min(size, maxReadBytes)
+
 /** Whether the content of the file is worth a look. */
 export function tellsSomething({ path, size }: ManifestEntry): boolean {
   const type = mediaTypeOf(path)
@@ -28,20 +31,31 @@ export function tellsSomething({ path, size }: ManifestEntry): boolean {
 
 type Objects = Pick<ObjectBatch, 'open'>
 
+/** The facts of a few files, in their order. All that is read of them is in memory at once. */
+type ReadBlobs = (
+  files: readonly ManifestEntry[],
+  from: { readonly objects: Objects; readonly payer: string },
+) => Promise<BlobFacts[]>
+
 /**
  * Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only what changed. What could not
  * be read in time is remembered as well, as a file without facts.
  */
-export function createBlobReader(reader: FactsReader): (file: ManifestEntry, objects: Objects) => Promise<BlobFacts> {
+export function createBlobReader(reader: FactsReader): ReadBlobs {
   const known = new LRUCache<string, BlobFacts>({ maxSize: maxCacheBytes, sizeCalculation: sizeInMemory })
-  return async (file, objects) => {
-    const page = isPage(file.path)
-    const key = page ? `page ${file.sha256}` : file.sha256
-    const remembered = known.get(key)
-    if (remembered) return remembered
-    const facts = await reader.read({ bytes: await readStart(objects, file), page })
-    known.set(key, facts)
-    return facts
+  return async (files, { objects, payer }) => {
+    const asked = files.map((file) => {
+      const page = isPage(file.path)
+      const key = page ? `page ${file.sha256}` : file.sha256
+      return { file, page, key, facts: known.get(key) }
+    })
+    const unknown = asked.filter(({ facts }) => !facts)
+    if (unknown.length === 0) return asked.map(({ facts }) => facts ?? {})
+    const toRead = await Promise.all(unknown.map(async ({ file, page }) => ({ bytes: await readStart(objects, file), page })))
+    const read = await reader.read(toRead, payer)
+    const found = new Map(unknown.map(({ key }, i) => [key, read[i] ?? {}]))
+    for (const [key, facts] of found) known.set(key, facts)
+    return asked.map(({ key, facts }) => facts ?? found.get(key) ?? {})
   }
 }
 

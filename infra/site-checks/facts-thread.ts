@@ -13,7 +13,7 @@ export interface FileToRead {
 
 const calls = {
   /** As JSON, which costs a fifth less than a copy. */
-  readFacts: (file: FileToRead) => JSON.stringify(factsOf(file)),
+  readFacts: (files: readonly FileToRead[]) => JSON.stringify(files.map(factsOf)),
 }
 export type FactsCalls = typeof calls
 

@@ -4,11 +4,13 @@ import { collectFindings, type Findings, type Recommendation } from '../../core/
 import { checkFile, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Cas, ObjectBatch } from '../cas/cas.ts'
-import { type BlobFacts, createBlobReader, tellsSomething } from './blob-facts.ts'
+import { type BlobFacts, bytesToRead, createBlobReader, tellsSomething } from './blob-facts.ts'
 import type { FactsReader } from './facts-reader.ts'
 import { createPace } from './pace.ts'
 
 export interface CheckOptions {
+  /** The project that the files are of; projects share the thread that reads them. */
+  readonly payer: string
   readonly budgetMs: number
   readonly signal?: AbortSignal
   /** Where the files are when they are not in the storage yet. */
@@ -29,18 +31,26 @@ export interface SiteChecks {
   findRecommendations(files: readonly ManifestEntry[], options: CheckOptions): Promise<CheckResult>
 }
 
-type ReadFacts = (file: ManifestEntry) => Promise<BlobFacts>
+type FileFacts = readonly [ManifestEntry, BlobFacts]
+type ReadFacts = (files: readonly ManifestEntry[]) => Promise<FileFacts[]>
 
-/** Files that are read ahead of the one being judged. */
-const readAhead = 4
+/** Files that are read together: with a call of the thread for each file, 2,000 small pages take 1.4 times the processor time. */
+const batchFiles = 32
+/** They take the thread about 30 ms, so that others wait for no longer. */
+const batchBytes = 1024 * 1024
 const nothing: BlobFacts = {}
 
 /** @param reader one for a process; it stays open for as long as checks are made */
 export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
   const read = createBlobReader(reader)
   return {
-    async findRecommendations(files, { budgetMs, signal, objects = cas }) {
-      const factsOf: ReadFacts = async (file) => (tellsSomething(file) ? await read(file, objects) : nothing)
+    async findRecommendations(files, { payer, budgetMs, signal, objects = cas }) {
+      const factsOf: ReadFacts = async (batch) => {
+        const telling = batch.filter(tellsSomething)
+        const facts = await read(telling, { objects, payer })
+        const byFile = new Map(telling.map((file, i) => [file, facts[i] ?? nothing]))
+        return batch.map((file) => [file, byFile.get(file) ?? nothing])
+      }
       const startedAt = performance.now()
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()
@@ -61,7 +71,7 @@ async function judgeFiles(
   const paths = new Set(files.map((file) => file.path))
   const has = (path: string) => paths.has(path)
   const startFile = files.find((file) => file.path === 'index.html')
-  const start = startFile && (await factsOf(startFile)).page
+  const start = startFile && (await factsOf([startFile]))[0]?.[1].page
   const isBroken = judgeLinks({ has, routesInBrowser: start?.mayRoute ?? true })
   const breathe = createPace()
   let pages = 0
@@ -75,21 +85,33 @@ async function judgeFiles(
   return true
 }
 
-/** Reads a few files at a time and keeps no more of them. */
-async function* inOrder(
-  files: readonly ManifestEntry[],
-  factsOf: ReadFacts,
-): AsyncGenerator<readonly [ManifestEntry, BlobFacts]> {
-  const reading: Promise<readonly [ManifestEntry, BlobFacts]>[] = []
-  for (const file of files) {
-    const next = factsOf(file).then((facts) => [file, facts] as const)
-    // it is awaited after those before it
-    next.catch(() => undefined)
-    reading.push(next)
-    const first = reading.length > readAhead && reading.shift()
-    if (first) yield await first
+/** Reads one batch ahead of the one that is judged, and keeps no more. */
+async function* inOrder(files: readonly ManifestEntry[], factsOf: ReadFacts): AsyncGenerator<FileFacts> {
+  let ahead: Promise<FileFacts[]> | undefined
+  for (const batch of batchesOf(files)) {
+    const current = ahead
+    ahead = factsOf(batch)
+    // it is awaited after the one before it
+    ahead.catch(() => undefined)
+    if (current) yield* await current
   }
-  for (const last of reading) yield await last
+  if (ahead) yield* await ahead
+}
+
+function* batchesOf(files: readonly ManifestEntry[]): Generator<ManifestEntry[]> {
+  let batch: ManifestEntry[] = []
+  let bytes = 0
+  for (const file of files) {
+    const more = tellsSomething(file) ? bytesToRead(file) : 0
+    if (batch.length === batchFiles || (batch.length > 0 && bytes + more > batchBytes)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(file)
+    bytes += more
+  }
+  if (batch.length > 0) yield batch
 }
 
 /** False when the time is over first; what still runs then ends by itself. */

@@ -28,6 +28,7 @@ const put = async (path: string, text: string | Buffer): Promise<ManifestEntry> 
   ...(await disk.put(Buffer.from(text))),
 })
 const budgetMs = 60_000
+const payer = 'a project'
 
 describe('a page is read as browsers read it', () => {
   test.each<[string, Partial<ReturnType<typeof readPageFacts>>]>([
@@ -85,22 +86,22 @@ test('E28: the next look reads only what has changed', async () => {
   const files = await Promise.all(
     Array.from({ length: 50 }, (_, i) => put(i ? `${i}.html` : 'index.html', `<title>${i}</title><a href="/${i + 1}">`)),
   )
-  const first = await checks.findRecommendations(files, { budgetMs })
+  const first = await checks.findRecommendations(files, { payer, budgetMs })
   expect([first.complete, opened]).toEqual([true, 50])
   const changed = files.with(7, await put('7.html', '<title>new</title><a href="/gone.html">'))
-  const second = await checks.findRecommendations(changed, { budgetMs })
+  const second = await checks.findRecommendations(changed, { payer, budgetMs })
   expect(opened).toBe(51)
   expect(second).not.toEqual(first)
   expect(second.recommendations.find((entry) => entry.path === '7.html')?.message).toContain('/gone.html')
-  expect(await checks.findRecommendations(files, { budgetMs })).toEqual(first)
+  expect(await checks.findRecommendations(files, { payer, budgetMs })).toEqual(first)
   expect(opened).toBe(51)
 })
 
 test('E28: the same bytes are a page under one name and text under another', async () => {
   const checks = createSiteChecks(disk, reader)
   const text = '<!doctype html><a href="/gone.html">'
-  const asText = await checks.findRecommendations([await put('index.html.txt', text)], { budgetMs })
-  const asPage = await checks.findRecommendations([await put('index.html', text)], { budgetMs })
+  const asText = await checks.findRecommendations([await put('index.html.txt', text)], { payer, budgetMs })
+  const asPage = await checks.findRecommendations([await put('index.html', text)], { payer, budgetMs })
   expect(asText.recommendations).toEqual([])
   expect(asPage.recommendations.map((entry) => entry.code)).toContain('broken_link')
 })
@@ -113,7 +114,7 @@ test('E28: of a large page the first megabyte is looked at, and binary files not
     await put('notes', secret),
     await put('app.js', `${' '.repeat(1024 * 1024 - 100)}${secret} ${' '.repeat(1024)}`),
   ]
-  const { recommendations } = await createSiteChecks(disk, reader).findRecommendations(files, { budgetMs })
+  const { recommendations } = await createSiteChecks(disk, reader).findRecommendations(files, { payer, budgetMs })
   const found = recommendations.filter((entry) => entry.code === 'secret_suspected')
   expect(found.map((entry) => entry.path)).toEqual(['notes', 'app.js'])
 })
@@ -122,7 +123,7 @@ test('E28: a storage that hangs costs no more than the budget', async () => {
   const cas: Cas = { ...disk, open: () => new Promise(() => undefined) }
   const files = [await put('index.html', 'x'), await put('a.html', 'y')]
   const startedAt = performance.now()
-  const result = await createSiteChecks(cas, reader).findRecommendations(files, { budgetMs: 50 })
+  const result = await createSiteChecks(cas, reader).findRecommendations(files, { payer, budgetMs: 50 })
   expect(result).toEqual({ recommendations: [], complete: false })
   expect(performance.now() - startedAt).toBeLessThan(2000)
 })
@@ -130,10 +131,10 @@ test('E28: a storage that hangs costs no more than the budget', async () => {
 test('E28: what was found is answered when the time or the caller ends the look', async () => {
   const files = [await put('index.html', '<p>x'), await put('a.html', '<html>y')]
   const checks = createSiteChecks(disk, reader)
-  expect((await checks.findRecommendations(files, { budgetMs: 0 })).complete).toBe(false)
-  const stopped = { budgetMs, signal: AbortSignal.abort() }
+  expect((await checks.findRecommendations(files, { payer, budgetMs: 0 })).complete).toBe(false)
+  const stopped = { payer, budgetMs, signal: AbortSignal.abort() }
   expect(await checks.findRecommendations(files, stopped)).toEqual({ recommendations: [], complete: false })
-  expect((await checks.findRecommendations(files, { budgetMs })).complete).toBe(true)
+  expect((await checks.findRecommendations(files, { payer, budgetMs })).complete).toBe(true)
 })
 
 test('51: a long type of a script is not compared with every piece of its text', () => {
@@ -155,14 +156,15 @@ describe('the thread that reads files of tenants', () => {
   ])('1: a megabyte of %s costs the thread that serves nothing', async (_what, unit) => {
     const file = { bytes: Buffer.from(hostile(unit)), page: true }
     const before = process.threadCpuUsage()
-    expect(await reader.read(file)).toHaveProperty('page')
+    expect((await reader.read([file], payer))[0]).toHaveProperty('page')
     const { user, system } = process.threadCpuUsage(before)
     expect((user + system) / 1000).toBeLessThan(20)
   })
 
   test('1: a file that takes too long has no facts', async () => {
     await using hasty = await openFactsReader(1)
-    expect(await hasty.read({ bytes: Buffer.from(hostile('<a href="../x/./y">')), page: true })).toEqual({})
+    const file = { bytes: Buffer.from(hostile('<a href="../x/./y">')), page: true }
+    expect(await hasty.read([file], payer)).toEqual([{}])
   })
 
   test('1: a file that took too long is not read again', async () => {
@@ -177,22 +179,39 @@ describe('the thread that reads files of tenants', () => {
     await using hasty = await openFactsReader(1)
     const checks = createSiteChecks(cas, hasty)
     const files = [await put('notes.html', hostile('<a href="../x/./y">'))]
-    await checks.findRecommendations(files, { budgetMs })
-    await checks.findRecommendations(files, { budgetMs })
+    await checks.findRecommendations(files, { payer, budgetMs })
+    await checks.findRecommendations(files, { payer, budgetMs })
     expect(opened).toBe(1)
   })
 
   test('1: the files behind one that takes too long are read', async () => {
     await using hasty = await openFactsReader(200)
     const slow: FileToRead = { bytes: Buffer.from(hostile('<a href="../x/./y">').repeat(30)), page: true }
-    const [first, ...others] = await Promise.all([slow, small, small, small, small, small].map((file) => hasty.read(file)))
-    expect(first).toEqual({})
-    expect(others.map((facts) => facts.page?.hasTitle)).toEqual([true, true, true, true, true])
+    const [first, ...others] = await Promise.all(
+      [slow, small, small, small, small, small].map((file) => hasty.read([file], payer)),
+    )
+    expect(first).toEqual([{}])
+    expect(others.map(([facts]) => facts?.page?.hasTitle)).toEqual([true, true, true, true, true])
+  })
+
+  test('1: the files beside one that takes too long are read', async () => {
+    await using hasty = await openFactsReader(200)
+    const slow: FileToRead = { bytes: Buffer.from(hostile('<a href="../x/./y">').repeat(30)), page: true }
+    const facts = await hasty.read([small, slow, small], payer)
+    expect(facts.map(({ page }) => page?.hasTitle)).toEqual([true, undefined, true])
+  })
+
+  test('a project that checks many files delays those of another by a few calls', async () => {
+    const done: string[] = []
+    const read = (project: string) => reader.read([small], project).then(() => done.push(project))
+    const greedy = Array.from({ length: 40 }, () => read('greedy'))
+    await Promise.all([...greedy, read('modest'), read('modest')])
+    expect(done.lastIndexOf('modest')).toBeLessThan(6)
   })
 
   test('a closed reader refuses', async () => {
     const own = await openFactsReader()
     await own[Symbol.asyncDispose]()
-    await expect(own.read(small)).rejects.toThrow('closed')
+    await expect(own.read([small], payer)).rejects.toThrow('closed')
   })
 })

@@ -22,7 +22,7 @@ export function createCheckActivities({ db, cas, siteChecks, log }: CheckActivit
       const deploy = await findUncheckedDeploy(db, deploy_id)
       if (!deploy) return 0
       const { files } = await readManifest(cas, deploy.manifest_sha256)
-      const { recommendations, complete } = await siteChecks.findRecommendations(files, { budgetMs })
+      const { recommendations, complete } = await siteChecks.findRecommendations(files, { payer: deploy.project_id, budgetMs })
       // what the budget was too small for, it would be too small for again
       await setRecommendations(db, deploy_id, recommendations)
       log.info({ deploy_id, recommendations: recommendations.length, complete }, 'deploy checked')

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { createAdmission } from '../../api/admission.ts'
 import { createBudget } from '../../api/budget.ts'
-import { createFairQueue, type FairQueueLimits } from '../../api/fair-queue.ts'
 import { shareLookUps } from '../../api/shared-look-ups.ts'
 import { admissionLimits } from '../../core/limits.ts'
+import { createFairQueue, type FairQueueLimits } from '../../infra/fair-queue.ts'
 
 const roomy: FairQueueLimits = {
   places: 1,
