@@ -31,6 +31,10 @@ export function createSkippedPaths() {
 export type SkippedPaths = ReturnType<typeof createSkippedPaths>
 
 function printable(path: string): string {
-  const clean = path.toWellFormed().replace(/\p{Cc}/gu, '\ufffd')
-  return clean.length > shownCharacters ? `${clean.slice(0, shownCharacters).toWellFormed()}…` : clean
+  // cut before it is looked at, as paths can be thousands of characters long
+  const clean = path
+    .slice(0, shownCharacters)
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, '\ufffd')
+  return path.length > shownCharacters ? `${clean}…` : clean
 }
