@@ -12,6 +12,7 @@ import { createLogger } from '../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { runBuild } from '../runner/build.ts'
 import { openKeptFolders } from '../runner/kept-folders.ts'
+import { openReaders } from '../runner/readers.ts'
 import { openSandbox } from '../runner/sandbox.ts'
 import { createSlots } from '../runner/slots.ts'
 import { median } from './statistics.ts'
@@ -55,6 +56,7 @@ const cas = await openDiskCas(join(dir, 'cas'))
 const buildLogs = openDiskBuildLogs(join(dir, 'logs'))
 const sandbox = stack.use(await openSandbox({ config, log }))
 const slots = createSlots(1, config.build.dir, process.getuid?.() === 0)
+const readers = stack.use(await openReaders())
 const keptFolders = await openKeptFolders(config.build.dir)
 if (!sandbox.status.builds) throw new Error(`builds are refused: ${sandbox.status.problems.join('; ')}`)
 
@@ -117,7 +119,7 @@ async function buildOnFarm(projectId: string, kind: 'cold' | 'warm'): Promise<vo
     trust: 'production',
   } as const
   const result = await runBuild(
-    { cas, buildLogs, config, log, sandbox, slots, toolchain, keptFolders },
+    { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders },
     { ...input, project_id: projectId, source_sha256: source.sha256 },
     { signal: new AbortController().signal, onPhase: (phase) => phases.push([phase, performance.now()]) },
   )

@@ -51,6 +51,7 @@ export class ThreadEnded extends Error {
 export interface ThreadData {
   /** Its first element grows with every sign of life. */
   readonly beats: Int32Array
+  readonly beatMs: number
 }
 
 export interface Call {
@@ -69,7 +70,8 @@ interface CallError extends Pick<NodeJS.ErrnoException, 'name' | 'message'> {
 
 export type Answer = { readonly id: number; readonly value: unknown } | { readonly id: number; readonly error: CallError }
 
-const maxLookGapMs = 250
+/** Between two signs of life, and between two looks for them. */
+const maxGapMs = 250
 
 /**
  * Starts a thread whose file calls `serveCalls`, for work on what strangers send: whatever it meets, the event loop of this process goes on.
@@ -81,7 +83,8 @@ export async function startLimitedThread<Served extends Calls>(
   limits: ThreadLimits,
 ): Promise<LimitedThread<Served>> {
   const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-  const workerData: ThreadData = { beats }
+  const gapMs = Math.max(1, Math.min(maxGapMs, limits.deadlineMs / 4))
+  const workerData: ThreadData = { beats, beatMs: gapMs }
   const resourceLimits = { maxOldGenerationSizeMb: limits.memoryMb, maxYoungGenerationSizeMb: 16 }
   const worker = new Worker(file, { workerData, execArgv: [], env: {}, resourceLimits })
   /** In the order of the calls. */
@@ -136,7 +139,6 @@ export async function startLimitedThread<Served extends Calls>(
   /** Looks after the thread while it has something to do. The timer keeps the process running for so long. */
   async function watch(): Promise<void> {
     isWatched = true
-    const gapMs = Math.max(1, Math.min(maxLookGapMs, limits.deadlineMs / 4))
     let seen = -1
     let since = 0
     while (pending.size > 0 && !ended.signal.aborted) {

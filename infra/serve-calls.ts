@@ -3,11 +3,9 @@ import { AppError } from '../core/errors.ts'
 import type { Answer, Call, Calls, ThreadData } from './limited-thread.ts'
 import { threadId } from './thread-cpu.ts'
 
-const beatMs = 100
-
 /** Serves the calls of a thread that `startLimitedThread` has started. The file of the thread calls it once. */
 export function serveCalls(calls: Calls): void {
-  const { beats } = workerData as ThreadData
+  const { beats, beatMs } = workerData as ThreadData
   const beat = () => Atomics.add(beats, 0, 1)
   let running = 0
   let timer: NodeJS.Timeout | undefined

@@ -18,11 +18,17 @@ export function createBuildActivities(deps: BuildDeps): BuildActivities {
       const startedAt = performance.now()
       let phase: Phase = 'wait'
       let buildLog: Pick<BuildLog, 'recent'> | undefined
+      let last_line = ''
       const beat = () => {
         const seconds = Math.round((performance.now() - startedAt) / 1000)
-        context.heartbeat({ phase, seconds, last_line: lastLine(buildLog?.recent() ?? '') })
+        context.heartbeat({ phase, seconds, last_line })
       }
-      const timer = setInterval(beat, heartbeatMs)
+      // a heartbeat does not wait for the reader of the log, so it has the line of the one before
+      const look = async () => {
+        beat()
+        last_line = lastLine((await buildLog?.recent()) ?? '')
+      }
+      const timer = setInterval(() => void look().catch(() => undefined), heartbeatMs)
       await using begun = announcement(context, deps.log)
       try {
         return await runBuild(deps, input, {

@@ -1,8 +1,7 @@
-import { StringDecoder } from 'node:string_decoder'
-import { createLineMasker } from '../core/masking.ts'
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Logger } from '../infra/log.ts'
-import { createLogLines } from './log-lines.ts'
+import { createLogText, recentLength } from './log-text.ts'
+import type { Reader } from './readers.ts'
 
 const MiB = 1024 * 1024
 /** What is written as it comes; of what follows only the end is kept, and written when the build has ended. */
@@ -13,13 +12,15 @@ const flushMs = 250
 const unfinishedMs = 1000
 /** Large chunks are taken in parts, so that the bounds hold. */
 const maxPartBytes = 64 * 1024
-/** What failures are explained from. */
-const recentLength = 64 * 1024
+/** Characters of a line of the runner that nothing but this process is left to read. */
+const maxOwnLength = 1000
 
 export interface BuildLogOptions {
   readonly logs: BuildLogs
   readonly log: Logger
   readonly deployId: string
+  /** Makes the output readable. */
+  readonly reader: Pick<Reader, 'call' | 'stopped'>
   /** Values to mask besides what looks like a secret. */
   readonly secrets?: readonly string[]
   /** Bytes that were there before the first attempt. */
@@ -32,38 +33,77 @@ export interface BuildLog extends AsyncDisposable {
   append(chunk: Buffer): void
   /** A line of the runner itself. */
   line(text: string): void
-  /** The last 64 thousand characters, or fewer. */
-  recent(): string
+  /**
+   * The last 64 thousand characters, or fewer.
+   * @throws ReadingStopped when the reader has stopped
+   */
+  recent(): Promise<string>
   /** Writes all that is left; nothing may follow. */
   close(): Promise<void>
 }
 
 /** Continues the log that an earlier attempt of the same build has left. */
-export async function openBuildLog({ logs, log, deployId, secrets = [], begunAt = 0 }: BuildLogOptions): Promise<BuildLog> {
-  const lines = createLogLines(createLineMasker(secrets), write)
+export async function openBuildLog({
+  logs,
+  log,
+  deployId,
+  reader,
+  secrets = [],
+  begunAt = 0,
+}: BuildLogOptions): Promise<BuildLog> {
   const writer = createWriter(logs, log, deployId)
-  const decoder = new StringDecoder('utf8')
   const rest = createRing(endBytes)
-  const before = await writer.before()
+  const own = createLogText(secrets)
+  const [before] = await Promise.all([writer.before(), reader.call('openLog', secrets)])
+  /** What was taken of the output, and of earlier attempts. */
   let size = before.size
-  let recent = ''
+  let endsLine = true
+  /** Whether a line of the log itself has not ended. */
+  let isCut = false
+  /** Output that waits for the reader. */
+  let waiting: Buffer[] = []
+  let reading = Promise.resolve()
   let unfinished: NodeJS.Timeout | undefined
   if (size > begunAt) line(`${before.endsLine ? '' : '\n'}… the build was interrupted and starts again …`)
 
   function write(text: string): void {
-    size += Buffer.byteLength(text)
-    recent += text
-    if (recent.length > 2 * recentLength) recent = recent.slice(-recentLength)
+    if (text !== '') isCut = !text.endsWith('\n')
     writer.write(text)
+  }
+
+  /** After what was to be read before it, unless the reader has stopped. */
+  function readNext(read: () => Promise<void>): Promise<void> {
+    reading = reading.then(async () => {
+      if (!reader.stopped.aborted) await read().catch(() => undefined)
+    })
+    return reading
   }
 
   function append(chunk: Buffer): void {
     for (let at = 0; at < chunk.length; at += maxPartBytes) {
       const part = chunk.subarray(at, at + maxPartBytes)
       if (rest.size > 0 || size >= headBytes) rest.push(part)
-      else if (lines.push(decoder.write(part))) stopWaiting()
+      else push(part)
     }
-    if (lines.isOpen()) unfinished ??= setTimeout(showUnfinished, unfinishedMs).unref()
+    const end = chunk.lastIndexOf(0x0a)
+    if (end >= 0) stopWaiting()
+    if (chunk.length > 0) endsLine = end === chunk.length - 1
+    if (!endsLine) unfinished ??= setTimeout(showUnfinished, unfinishedMs).unref()
+  }
+
+  /** What arrives while the reader is busy goes to it together. */
+  function push(part: Buffer): void {
+    size += part.length
+    waiting.push(part)
+    if (waiting.length === 1) void readNext(pushWaiting)
+  }
+
+  async function pushWaiting(): Promise<void> {
+    const bytes = Buffer.concat(waiting)
+    waiting = []
+    for (let at = 0; at < bytes.length; at += maxPartBytes) {
+      write(await reader.call('pushLog', copyOf(bytes.subarray(at, at + maxPartBytes))))
+    }
   }
 
   function stopWaiting(): void {
@@ -73,42 +113,36 @@ export async function openBuildLog({ logs, log, deployId, secrets = [], begunAt 
 
   function showUnfinished(): void {
     unfinished = undefined
-    if (rest.size === 0) lines.show()
+    if (rest.size === 0) void readNext(async () => write(await reader.call('showLog')))
   }
 
   function line(text: string): void {
-    const cut = rest.size > 0 ? !rest.endsLine() : lines.isOpen()
-    append(Buffer.from(cut ? `\n${text}\n` : `${text}\n`))
+    if (reader.stopped.aborted) write(own.push(Buffer.from(`${isCut ? '\n' : ''}${text.slice(0, maxOwnLength)}\n`)))
+    else append(Buffer.from(endsLine ? `${text}\n` : `\n${text}\n`))
   }
 
   async function close(): Promise<void> {
     stopWaiting()
     const { bytes, dropped } = rest.take()
-    if (dropped > 0) {
-      if (lines.isOpen()) lines.push('\n')
-      lines.push(`… ${dropped} bytes left out …\n${bytes.toString('utf8')}`)
-    } else {
-      lines.push(decoder.write(bytes) + decoder.end())
-    }
-    if (lines.isOpen()) lines.push('\n')
+    const end = { bytes: copyOf(bytes), dropped }
+    await readNext(async () => write(await reader.call('closeLog', end)))
     await writer.close()
   }
 
   return {
     append,
     line,
-    recent() {
-      let end = ''
-      const last = createLogLines(createLineMasker(secrets), (text) => {
-        end += text
-      })
-      last.push(rest.end(recentLength).toString('utf8'))
-      return `${recent}${lines.open()}${end}${last.open()}`.slice(-recentLength)
+    async recent() {
+      await reading
+      return await reader.call('readRecentLog', copyOf(rest.end(recentLength)))
     },
     close,
     [Symbol.asyncDispose]: close,
   }
 }
+
+/** A message would take along all of the memory that a part lies in. */
+const copyOf = (part: Buffer) => new Uint8Array(part)
 
 /** Appends in the background, in order. What could not be written is tried again with the next, and never fails a build. */
 function createWriter(logs: BuildLogs, log: Logger, deployId: string) {

@@ -1,10 +1,9 @@
-import { join, relative } from 'node:path'
+import { relative } from 'node:path'
 import { counted, sizeText } from '../core/amounts.ts'
-import { type Command, commandText, locateProject, noRootDir } from '../core/build-plan.ts'
+import { type Command, commandText } from '../core/build-plan.ts'
 import { readableLevels } from '../core/build-trust.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
-import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
@@ -15,17 +14,16 @@ import type { BuildInput, BuildResult } from '../workflows/contract.ts'
 import { type BuildLog, openBuildLog } from './build-log.ts'
 import { collectFiles } from './collect.ts'
 import type { Step } from './confine.ts'
-import { explainFailure } from './failure.ts'
 import { explainTreeError, reopenFolders } from './hostile-tree.ts'
-import { nameInstall } from './install-inputs.ts'
 import type { KeptFolders } from './kept-folders.ts'
 import { type Install, takeInstall } from './kept-installs.ts'
-import { type FoundOutput, findOutput, findStaticOutput } from './output-folder.ts'
+import type { FoundOutput } from './output-folder.ts'
 import { type PackageCache, takePackages } from './package-cache.ts'
+import { type Reader, type Readers, ReadingStopped } from './readers.ts'
 import type { BuildTools, Sandbox } from './sandbox.ts'
 import type { Slot, Slots } from './slots.ts'
-import { planSource, type SourcePlan } from './source-plan.ts'
-import { fetchArchive, unpack } from './unpack.ts'
+import type { SourcePlan } from './source-plan.ts'
+import { fetchArchive } from './unpack.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
 
 export interface BuildDeps {
@@ -35,6 +33,7 @@ export interface BuildDeps {
   readonly log: Logger
   readonly sandbox: Sandbox
   readonly slots: Slots
+  readonly readers: Readers
   readonly toolchain: Toolchain
   readonly keptFolders: KeptFolders
 }
@@ -81,10 +80,11 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
   await using slot = await deps.slots.acquire()
   run.signal.throwIfAborted()
   await using workspace = await openWorkspace(deps.config.build.dir, slot)
+  await using reader = await deps.readers.take(run.signal)
   const { buildLogs: logs, log } = deps
-  await using buildLog = await openBuildLog({ logs, log, deployId: input.deploy_id, begunAt: input.log_bytes })
+  await using buildLog = await openBuildLog({ logs, log, reader, deployId: input.deploy_id, begunAt: input.log_bytes })
   run.onLog?.(buildLog)
-  return await buildIn(workspace, slot, deps, input, run, buildLog)
+  return await buildIn(workspace, slot, deps, input, run, buildLog, reader)
 }
 
 async function buildIn(
@@ -94,10 +94,11 @@ async function buildIn(
   input: BuildInput,
   run: BuildRun,
   buildLog: BuildLog,
+  reader: Reader,
 ): Promise<BuildResult> {
   const { cas, config, log, sandbox, toolchain, keptFolders } = deps
-  const { signal, onPhase } = run
-  const skipped = createSkippedPaths()
+  const { onPhase } = run
+  const signal = AbortSignal.any([run.signal, reader.stopped])
   const maxBytes = Math.min(input.storage_bytes ?? unlimitedBytes, unlimitedBytes)
   const owner = { project_id: input.project_id, trust: input.trust }
   const isSharing = sandbox.status.level.startsWith('A') && readableLevels(input.trust).length > 0
@@ -111,20 +112,22 @@ async function buildIn(
     await keepInstall()
     return built
   } catch (error) {
-    signal.throwIfAborted()
-    const fault = faultOfSource(error)
-    if (fault === undefined) throw error
+    run.signal.throwIfAborted()
+    const reason = reader.stopped.aborted ? reader.stopped.reason : error
+    const fault = faultOfSource(reason)
+    if (fault === undefined) throw reason
+    if (reason instanceof ReadingStopped) commandMs += reason.spentMs
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build failed')
     buildLog.line(`failed: ${fault.split('\n', 1)[0]}`)
     if (install?.restored) buildLog.line('the next build installs its packages anew')
     else await keepInstall()
-    return { ...facts(), outcome: 'failed', error: fault }
+    return { ...(await facts()), outcome: 'failed', error: fault }
   }
 
   /** The text for the author of the source; undefined when the platform is at fault. */
   function faultOfSource(error: unknown): string | undefined {
     const isRefusal = error instanceof AppError && (error.kind === 'invalid' || error.kind === 'conflict')
-    if (isRefusal || error instanceof SourceFault) return error.message
+    if (isRefusal || error instanceof SourceFault || error instanceof ReadingStopped) return error.message
     return hasRun ? explainTreeError(error, workspace) : undefined
   }
 
@@ -132,25 +135,19 @@ async function buildIn(
     onPhase('fetch source')
     const archive = await fetchArchive(cas, input.source_sha256, workspace, signal)
     onPhase('unpack')
+    const { settings, root_dir } = input
     const overMaxBytes = overQuota('the archive unpacks to more than', input, maxBytes)
-    const content = await unpack(archive, workspace.source, { uid: slot.uid, maxBytes, overMaxBytes, signal })
-    buildLog.line(`unpacked ${counted(content.paths.size, 'file')}`)
-    const { settings } = input
-    const project = locateProject(content.paths, input.root_dir, settings)
-    if (!project) throw new SourceFault(noRootDir(input.root_dir ?? '', settings))
-    const { wrapping, folder } = project
-    for (const path of content.skipped_paths) skipped.add(path.startsWith(wrapping) ? path.slice(wrapping.length) : path)
-    const root = join(workspace.source, wrapping)
-    const paths = new Set(
-      [...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)),
-    )
-    if (!paths.has(`${folder}package.json`) && !settings?.build_command) {
+    const into = { into: workspace.source, uid: slot.uid, maxBytes, overMaxBytes }
+    const { files, source } = await reader.call('readSource', { archive, ...into, root_dir, settings })
+    buildLog.line(`unpacked ${counted(files, 'file')}`)
+    if (source.kind === 'refused') throw new SourceFault(source.error)
+    if (source.kind === 'static') {
       if (settings?.install_command)
         buildLog.line('install_command is not run, as there is neither package.json nor build_command')
-      return published(findStaticOutput(root, folder, paths, input))
+      return published(source.output)
     }
     build_mode = 'build'
-    const plan = await planSource(root, paths, folder, settings)
+    const { plan, root, folder } = source
     if (plan.kind === 'refused') throw new SourceFault(plan.error)
     await sandbox.tested(signal)
     if (!sandbox.status.builds) {
@@ -160,7 +157,7 @@ async function buildIn(
       )
     }
     onPhase('install')
-    install = await takeInstallOf(plan, root, paths, folder)
+    install = await takeInstallOf(plan, root)
     const cache = install?.restored ? undefined : await takeCache(plan)
     const tools = await toolsOf(plan, cache?.isWarm)
     const before: Step[] = [['node', '-v']]
@@ -173,7 +170,7 @@ async function buildIn(
     }
     onPhase('build')
     await execute({ root, tools, folder, command: plan.build, before })
-    return published(await findOutput(root, folder, paths, settings))
+    return published(await reader.call('findOutput', settings))
   }
 
   async function toolsOf({ node, packageManager }: BuildPlan, hasPackages: boolean | undefined): Promise<BuildTools> {
@@ -196,11 +193,11 @@ async function buildIn(
   }
 
   /** Undefined where only an install can tell what it leaves, or where nothing is handed on. */
-  async function takeInstallOf(plan: BuildPlan, root: string, paths: ReadonlySet<string>, folder: string) {
+  async function takeInstallOf(plan: BuildPlan, root: string) {
     const { install, packageManager } = plan
     if (!install || !isSharing) return undefined
     const environment = sandbox.environment(packageManager)
-    const name = await nameInstall(root, paths, folder, { ...plan, install, environment })
+    const name = await reader.call('nameInstall', { ...plan, install, environment })
     if (name === undefined) return undefined
     const request = { ...owner, name, root, folder: plan.installFolder }
     return await takeInstall(keptFolders, request, workspace, slot)
@@ -225,10 +222,13 @@ async function buildIn(
         onOutput: (chunk) => buildLog.append(chunk),
         onNotice: (line) => buildLog.line(line),
       })
-      if (!ended.started && !ended.stopped) throw new Error(`the sandbox did not start: ${buildLog.recent().trim().slice(-500)}`)
+      if (!ended.started && !ended.stopped) {
+        throw new Error(`the sandbox did not start: ${(await buildLog.recent()).trim().slice(-500)}`)
+      }
       if (ended.code === 0 && !ended.stopped) return
       const { memoryBytes, timeoutMs } = config.build
-      throw new SourceFault(explainFailure({ ...ended, command, log: buildLog.recent(), memoryBytes, timeoutMs }))
+      const failure = { ...ended, command, log: await buildLog.recent(), memoryBytes, timeoutMs }
+      throw new SourceFault(await reader.call('explainFailure', failure))
     } finally {
       commandMs += performance.now() - began
       await reopenFolders({ source: root, home: workspace.home })
@@ -241,8 +241,8 @@ async function buildIn(
     await using objects = cas.batch()
     const files = await collectFiles(folder, {
       objects,
+      reader,
       within: workspace.source,
-      skipped,
       signal,
       maxFiles: maxArchiveEntries,
       maxPathBytes: maxDeployPathBytes,
@@ -258,14 +258,14 @@ async function buildIn(
     const from = relative(workspace.source, folder)
     log.info({ deploy_id: input.deploy_id, site_id: input.site_id, files: files.length, bytes: total_bytes }, 'build stored')
     buildLog.line(`stored ${counted(files.length, 'file')} (${sizeText(total_bytes)})${from && ` from ${from}`}`)
-    return { ...facts(), outcome: 'built', manifest_sha256, file_count: files.length, total_bytes }
+    return { ...(await facts()), outcome: 'built', manifest_sha256, file_count: files.length, total_bytes }
   }
 
-  function facts() {
+  async function facts() {
     return {
       build_mode,
       build_seconds: Math.ceil(commandMs / 1000),
-      skipped_paths: skipped.list(),
+      skipped_paths: reader.stopped.aborted ? [] : await reader.call('listSkipped'),
     }
   }
 }

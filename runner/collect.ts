@@ -1,11 +1,11 @@
-import { constants, type Dirent, existsSync } from 'node:fs'
-import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { type FileHandle, lstat, open } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { AppError } from '../core/errors.ts'
-import { judgePath, type ManifestEntry } from '../core/manifest.ts'
-import type { SkippedPaths } from '../infra/archive/skipped-paths.ts'
+import type { ManifestEntry } from '../core/manifest.ts'
 import type { ObjectBatch } from '../infra/cas/cas.ts'
 import { compressByPath } from '../infra/cas/published-files.ts'
+import type { Reader } from './readers.ts'
 import { sideBySide } from './side-by-side.ts'
 
 export interface CollectOptions {
@@ -20,8 +20,8 @@ export interface CollectOptions {
   readonly maxBytes: number
   /** The refusal of an artifact with more than `maxBytes`. */
   readonly overMaxBytes: string
-  /** Gets what is not published: links, devices, service files. */
-  readonly skipped: SkippedPaths
+  /** Lists the folders, and gets what is not published: links, devices, service files. */
+  readonly reader: Pick<Reader, 'call'>
   readonly signal: AbortSignal
 }
 
@@ -47,10 +47,11 @@ export async function isRealFolder(root: string, path: string): Promise<boolean>
  * @throws AppError `conflict` for too many files, bytes or bytes of paths, and for a `root` that is a link or lies behind one
  */
 export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
-  const { objects, skipped, signal } = options
+  const { objects, reader, signal } = options
   const files = new Map<string, ManifestEntry>()
   const taken = new Set<string>()
   const stores = sideBySide(storesAtOnce)
+  const skip = (name: string) => reader.call('skip', name)
   let bytes = 0
   let pathBytes = 0
 
@@ -65,46 +66,43 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
 
   async function walk(folder: FileHandle, path: string, prefix: string, depth: number): Promise<void> {
     const here = descriptorPath(folder, path)
-    const entries: Dirent[] = await readdir(here, { withFileTypes: true })
-    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    for (const entry of await reader.call('listFolder', here, prefix, options.maxFiles + 1)) {
       signal.throwIfAborted()
-      const name = prefix + entry.name
-      if (entry.isDirectory()) {
-        await using inner = depth < maxDepth ? await openReal(join(here, entry.name), openFolder) : undefined
-        if (inner) await walk(inner, join(path, entry.name), `${name}/`, depth + 1)
-        else skipped.add(`${name}/`)
-      } else if (entry.isFile()) {
-        await take(join(here, entry.name), name)
-      } else {
-        skipped.add(name)
+      if (entry.path !== undefined) {
+        await take(join(here, entry.name), entry.path, prefix + entry.name)
+        continue
       }
+      await using inner = depth < maxDepth ? await openReal(join(here, entry.name), openFolder) : undefined
+      const name = `${prefix}${entry.name}/`
+      if (inner) await walk(inner, join(path, entry.name), name, depth + 1)
+      else await skip(name)
     }
   }
 
-  async function take(path: string, name: string): Promise<void> {
-    const verdict = judgePath(name)
-    if (verdict.kind !== 'keep' || taken.has(verdict.path)) return skipped.add(name)
+  /** @param name that it has in the tree, before it was normalised */
+  async function take(file: string, path: string, name: string): Promise<void> {
+    if (taken.has(path)) return await skip(name)
     await stores.room()
-    const file = await openReal(path, openFile)
-    const stats = await file?.stat()
-    if (!file || !stats?.isFile() || stats.nlink > 1) {
-      await file?.close()
-      return skipped.add(name)
+    const opened = await openReal(file, openFile)
+    const stats = await opened?.stat()
+    if (!opened || !stats?.isFile() || stats.nlink > 1) {
+      await opened?.close()
+      return await skip(name)
     }
-    taken.add(verdict.path)
+    taken.add(path)
     if (taken.size > options.maxFiles) {
-      await file.close()
+      await opened.close()
       throw new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
     }
-    pathBytes += Buffer.byteLength(verdict.path)
+    pathBytes += Buffer.byteLength(path)
     if (pathBytes > options.maxPathBytes) {
-      await file.close()
+      await opened.close()
       throw new AppError(
         'conflict',
         `the paths of the files to publish have more than ${options.maxPathBytes} bytes together; shorten the names of files and folders`,
       )
     }
-    stores.add(store(file, stats.size, verdict.path))
+    stores.add(store(opened, stats.size, path))
   }
 
   async function store(file: FileHandle, size: number, path: string): Promise<void> {

@@ -6,6 +6,7 @@ import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { openKeptFolders } from './kept-folders.ts'
+import { openReaders } from './readers.ts'
 import { openSandbox } from './sandbox.ts'
 import { createSlots } from './slots.ts'
 import { startBuildWorker } from './worker.ts'
@@ -27,6 +28,8 @@ await runMain('runner', async () => {
   const sandbox = stack.use(await openSandbox({ config, log }))
   const keptFolders = await openKeptFolders(config.build.dir)
   const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
-  stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, keptFolders }, shutdownGraceMs))
+  const readers = stack.use(await openReaders())
+  const deps = { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders }
+  stack.use(startBuildWorker(temporal, deps, shutdownGraceMs))
   return stack.move()
 })

@@ -10,7 +10,6 @@ import {
   noStaticIndexIn,
   outputFolders,
 } from '../core/build-plan.ts'
-import type { BuildInput } from '../workflows/contract.ts'
 import { isRealFolder } from './collect.ts'
 
 /** The folder to publish, and what is said when it holds no index.html; or why there is none. */
@@ -45,7 +44,7 @@ export function findStaticOutput(
   root: string,
   folder: string,
   paths: ReadonlySet<string>,
-  { root_dir, settings }: Pick<BuildInput, 'root_dir' | 'settings'>,
+  { root_dir, settings }: { readonly root_dir: string | null; readonly settings: BuildSettings | undefined },
 ): FoundOutput {
   const named = settings?.output_dir
   if (named) {

@@ -47,12 +47,13 @@ export async function planSource(
   folder: string,
   settings?: BuildSettings,
 ): Promise<SourcePlan> {
-  const packageFile = join(root, folder, 'package.json')
-  const hasPackage = paths.has(`${folder}package.json`)
-  if (hasPackage && (await stat(packageFile)).size > MiB) {
-    return { kind: 'refused', error: 'package.json is larger than 1 MB; that is no package description' }
+  for (const at of foldersUpwards(folder)) {
+    const file = `${at}package.json`
+    if (paths.has(file) && (await stat(join(root, file))).size > MiB)
+      return { kind: 'refused', error: `${file} is larger than 1 MB; that is no package description` }
   }
-  const packageJson = hasPackage ? await readFile(packageFile, 'utf8') : undefined
+  const hasPackage = paths.has(`${folder}package.json`)
+  const packageJson = hasPackage ? await readFile(join(root, folder, 'package.json'), 'utf8') : undefined
   const lock = hasPackage ? findLock(paths, folder) : undefined
   const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings)
   if (plan.kind === 'refused') return plan

@@ -26,7 +26,6 @@ export interface UnpackOptions {
   readonly uid: number | undefined
   readonly maxBytes: number
   readonly overMaxBytes: string
-  readonly signal: AbortSignal
 }
 
 /**
@@ -34,7 +33,7 @@ export interface UnpackOptions {
  * @throws AppError as `readArchive`
  */
 export async function unpack(archive: string, into: string, options: UnpackOptions): Promise<ArchiveContent> {
-  const { uid, signal } = options
+  const { uid } = options
   const made = new Set(['.'])
   const writes = sideBySide(writesAtOnce)
 
@@ -58,7 +57,6 @@ export async function unpack(archive: string, into: string, options: UnpackOptio
     let file: FileHandle | undefined
     try {
       for await (const chunk of bytes) {
-        signal.throwIfAborted()
         held.push(chunk)
         heldBytes += chunk.length
         if (heldBytes <= maxHeldBytes) continue

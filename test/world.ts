@@ -31,6 +31,7 @@ import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
 import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { openKeptFolders } from '../runner/kept-folders.ts'
+import { openReaders } from '../runner/readers.ts'
 import { openSandbox } from '../runner/sandbox.ts'
 import { createSlots } from '../runner/slots.ts'
 import { startBuildWorker } from '../runner/worker.ts'
@@ -192,7 +193,9 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
     const toolchain = openToolchain(toolchainOptions(config))
     const keptFolders = await openKeptFolders(config.build.dir)
-    stack.use(startBuildWorker(temporal, { cas, buildLogs, config, log, sandbox, slots, toolchain, keptFolders }, 0))
+    const readers = stack.use(await openReaders())
+    const deps = { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders }
+    stack.use(startBuildWorker(temporal, deps, 0))
   }
   const { platformDomain, base: baseUrl, preview: previewUrl } = config.urls
   let certificatesPort = 0

@@ -2,25 +2,33 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
 import { openDiskBuildLogs } from '../../infra/build-logs/disk.ts'
 import { createLogger } from '../../infra/log.ts'
 import { openBuildLog } from '../../runner/build-log.ts'
+import { openReaders, type Readers } from '../../runner/readers.ts'
 
 const MiB = 1024 * 1024
 let folder: string
 let logs: BuildLogs
+let readers: Readers
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'plinth-build-log-'))
   logs = openDiskBuildLogs(folder)
+  readers = await openReaders()
 })
-afterAll(() => rm(folder, { recursive: true }))
+afterAll(async () => {
+  await readers[Symbol.asyncDispose]()
+  await rm(folder, { recursive: true })
+})
 
-async function openLog({ deployId = randomUUID(), secrets = [] as string[], to = logs } = {}) {
-  const log = await openBuildLog({ logs: to, log: createLogger('test', 'silent'), deployId, secrets })
+async function openLog({ deployId = randomUUID(), secrets = [] as string[], to = logs, from = readers } = {}) {
+  const reader = await from.take(new AbortController().signal)
+  onTestFinished(() => reader[Symbol.asyncDispose]())
+  const log = await openBuildLog({ logs: to, log: createLogger('test', 'silent'), deployId, reader, secrets })
   const read = async () => (await to.read(deployId, 0, 64 * MiB)).bytes.toString('utf8')
-  return { deployId, log, read, append: (text: string) => log.append(Buffer.from(text)) }
+  return { deployId, log, reader, read, append: (text: string) => log.append(Buffer.from(text)) }
 }
 
 test('J04: keeps the first nine MiB and the last one, and says how much it left out', async () => {
@@ -107,11 +115,12 @@ test('J04: a long line that is handed on in parts keeps its text and hides its s
 test('B06: failures are explained from the end, also of what is not written yet', async () => {
   const { log, append } = await openLog()
   append('one\ntwo \u001b[31mnpm_0123456789abcdefghijABCDEFGHIJ012345')
-  expect(log.recent()).toBe('one\ntwo [masked]')
+  expect(await log.recent()).toBe('one\ntwo [masked]')
   append(`\n${'x'.repeat(999)}\n`.repeat(12 * 1024))
   append('the reason')
-  expect(log.recent()).toMatch(/\nx{999}\nthe reason$/)
-  expect(log.recent().length).toBe(64 * 1024)
+  const recent = await log.recent()
+  expect(recent).toMatch(/\nx{999}\nthe reason$/)
+  expect(recent.length).toBe(64 * 1024)
   await log.close()
 })
 
@@ -156,10 +165,29 @@ test.each([
   ['carriage returns and text', '\r x'],
   ['addresses', '://a:b'],
   ['the beginnings of tokens', 'eyJeyJ.'],
-])('B05: ten MiB of %s are made readable within seconds', async (_name, unit) => {
-  const { log, append } = await openLog()
-  const before = process.cpuUsage()
-  append(`\u001b[${unit.repeat((10 * MiB) / unit.length)}x`)
+])('B05: ten MiB of %s are made readable within seconds, and elsewhere', async (_name, unit) => {
+  const { log, reader, append } = await openLog()
+  const text = `\u001b[${unit.repeat((10 * MiB) / unit.length)}x`
+  const whole = process.cpuUsage()
+  const own = process.threadCpuUsage()
+  append(text)
   await log.close()
-  expect(process.cpuUsage(before).user / 1000).toBeLessThan(8000)
+  expect(process.cpuUsage(whole).user / 1000).toBeLessThan(8000)
+  expect(process.threadCpuUsage(own).user / 1000).toBeLessThan(1000)
+  expect(reader.stopped.aborted).toBe(false)
+})
+
+test('1: a log that takes the reader too long goes on with the lines of the runner', async () => {
+  await using hasty = await openReaders({ deadlineMs: 50 })
+  const { log, reader, read, append } = await openLog({ from: hasty })
+  append('first\n')
+  await expect.poll(read).toBe('first\n')
+  append('\n'.repeat(MiB))
+  await expect.poll(() => reader.stopped.aborted, { timeout: 20_000 }).toBe(true)
+  const message = 'reading the output of the build took more than 0.05 seconds of processor time'
+  expect(reader.stopped.reason).toHaveProperty('message', expect.stringContaining(message))
+  append('never read')
+  log.line('failed: token=ghp_0123456789abcdefghijABCDEFGHIJ012345')
+  await log.close()
+  expect(await read()).toBe('first\nfailed: token=[masked]\n')
 })

@@ -8,11 +8,13 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { type Config, loadConfig } from '../../infra/config.ts'
+import type { ThreadLimits } from '../../infra/limited-thread.ts'
 import { createLogger } from '../../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../../infra/toolchain.ts'
 import { type Phase, runBuild } from '../../runner/build.ts'
 import type { KeptLimits } from '../../runner/kept-folders.ts'
 import { openKeptFolders } from '../../runner/kept-folders.ts'
+import { openReaders } from '../../runner/readers.ts'
 import { openSandbox, type SandboxDeps, type SandboxStatus } from '../../runner/sandbox.ts'
 import { createSlots } from '../../runner/slots.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
@@ -35,6 +37,7 @@ export async function openBuilder({
   env = {},
   casDir,
   heirOf,
+  reading = {},
 }: {
   limits?: SandboxDeps['limits']
   caching?: Partial<KeptLimits>
@@ -43,6 +46,8 @@ export async function openBuilder({
   casDir?: string
   /** A builder whose kept folders this one takes over. */
   heirOf?: Pick<Config, 'build'>
+  /** Of the threads that read sources. */
+  reading?: Partial<ThreadLimits>
 } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'plinth-runner-'))
   // the users of the builds have to pass through
@@ -62,6 +67,7 @@ export async function openBuilder({
   const buildLogs = openDiskBuildLogs(join(folder, 'cas', 'logs'))
   const sandbox = await openSandbox({ config, log, ...(limits ? { limits } : {}) })
   const slots = createSlots(2, config.build.dir, isRoot)
+  const readers = await openReaders(reading)
   const toolchain = openToolchain(toolchainOptions(config))
   if (heirOf) await rename(join(heirOf.build.dir, 'caches'), join(config.build.dir, 'caches'))
   const keptFolders = await openKeptFolders(config.build.dir, caching)
@@ -83,7 +89,7 @@ export async function openBuilder({
       const deploy_id = options.input?.deploy_id ?? randomUUID()
       const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
       const result = await runBuild(
-        { cas, buildLogs, config: { build }, log, sandbox, slots, toolchain, keptFolders },
+        { cas, buildLogs, config: { build }, log, sandbox, slots, readers, toolchain, keptFolders },
         {
           deploy_id,
           project_id: 'p',
@@ -117,6 +123,7 @@ export async function openBuilder({
     leftovers: async () => (await readdir(config.build.dir)).filter((name) => name.startsWith('run-')),
     async [Symbol.asyncDispose]() {
       await sandbox[Symbol.asyncDispose]()
+      await readers[Symbol.asyncDispose]()
       await rm(folder, { recursive: true })
     },
   }

@@ -3,23 +3,33 @@ import { link, mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from 'n
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createSkippedPaths } from '../../infra/archive/skipped-paths.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { collectFiles, isRealFolder } from '../../runner/collect.ts'
+import { openReaders, type Reader, type Readers } from '../../runner/readers.ts'
 
 let folder = ''
 let dist = ''
 let cas: Cas
+let readers: Readers
+let reader: Reader
+beforeAll(async () => {
+  readers = await openReaders()
+})
+afterAll(() => readers[Symbol.asyncDispose]())
 beforeEach(async () => {
+  reader = await readers.take(new AbortController().signal)
   folder = await mkdtemp(join(tmpdir(), 'plinth-collect-'))
   dist = join(folder, 'dist')
   cas = await openDiskCas(join(folder, 'cas'))
   await put('index.html', '<p>')
   await writeFile(join(folder, 'secret'), 'secret of the host')
 })
-afterEach(() => rm(folder, { recursive: true }))
+afterEach(async () => {
+  await reader[Symbol.asyncDispose]()
+  await rm(folder, { recursive: true })
+})
 
 async function put(path: string, content = 'x') {
   await mkdir(dirname(join(dist, path)), { recursive: true })
@@ -27,12 +37,11 @@ async function put(path: string, content = 'x') {
 }
 
 async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
-  const skipped = createSkippedPaths()
   await using objects = cas.batch()
   const files = await collectFiles(dist, {
     within: folder,
     objects,
-    skipped,
+    reader,
     maxFiles: limits.maxFiles ?? 1000,
     maxPathBytes: limits.maxPathBytes ?? 1e6,
     maxBytes: limits.maxBytes ?? 1e9,
@@ -40,7 +49,7 @@ async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBy
     signal: limits.signal ?? new AbortController().signal,
   })
   await objects.publish()
-  return { paths: files.map((file) => file.path), files, skipped: skipped.list() }
+  return { paths: files.map((file) => file.path), files, skipped: await reader.call('listSkipped') }
 }
 
 const contentOf = async (sha256: string) => (await (await cas.open(sha256))?.bytes())?.toString()
@@ -91,7 +100,7 @@ test('links, second names, pipes and sockets are never read', async () => {
   const { paths, skipped } = await collect()
   await new Promise((closed) => server.close(closed))
   expect(paths).toEqual(['index.html'])
-  expect(skipped).toEqual(['hard.txt', 'link.txt', 'pipe', 'socket', 'up'])
+  expect(skipped.sort()).toEqual(['hard.txt', 'link.txt', 'pipe', 'socket', 'up'])
 })
 
 test('names that cannot be published are left out and listed', async () => {
@@ -119,12 +128,11 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
       return stored
     },
   }
-  const skipped = createSkippedPaths()
   const signal = new AbortController().signal
   const files = await collectFiles(dist, {
     within: folder,
     objects: swapping,
-    skipped,
+    reader,
     maxFiles: 100,
     maxPathBytes: 1e6,
     maxBytes: 1e9,
@@ -147,7 +155,7 @@ test('a folder behind a link is never read, wherever in its path the link is', a
     const reading = collectFiles(join(dist, path), {
       within: dist,
       objects: cas.batch(),
-      skipped: createSkippedPaths(),
+      reader,
       maxFiles: 100,
       maxPathBytes: 1e6,
       maxBytes: 1e9,

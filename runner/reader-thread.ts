@@ -1,0 +1,63 @@
+import { getHeapStatistics } from 'node:v8'
+import type { BuildSettings } from '../core/build-plan.ts'
+import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
+import { serveCalls } from '../infra/serve-calls.ts'
+import { explainFailure, type Failure } from './failure.ts'
+import { type InstallPlan, nameInstall } from './install-inputs.ts'
+import { listFolder } from './list-folder.ts'
+import { createLogText, type LogEnd, type LogText } from './log-text.ts'
+import { findOutput } from './output-folder.ts'
+import { readSource, type SourceRequest, type SourceTree } from './read-source.ts'
+
+// The thread that reads what one build at a time has sent or written: see readers.ts. What is large stays here from call to call.
+
+let skipped = createSkippedPaths()
+let tree: SourceTree | undefined
+let log: LogText | undefined
+
+const calls = {
+  async readSource(request: SourceRequest) {
+    const { files, source, tree: found } = await readSource(request, skipped)
+    tree = found
+    return { files, source }
+  },
+  nameInstall(plan: InstallPlan) {
+    const { root, paths, folder } = treeOf()
+    return nameInstall(root, paths, folder, plan)
+  },
+  findOutput(settings?: BuildSettings) {
+    const { root, paths, folder } = treeOf()
+    return findOutput(root, folder, paths, settings)
+  },
+  listFolder: (folder: string, prefix: string, maxFiles: number) => listFolder(folder, prefix, maxFiles, skipped),
+  skip: (path: string) => skipped.add(path),
+  listSkipped: () => skipped.list(),
+  explainFailure: (failure: Failure) => explainFailure(failure),
+  openLog(secrets: readonly string[]) {
+    log = createLogText(secrets)
+  },
+  pushLog: (bytes: Uint8Array) => logOf().push(bytes),
+  showLog: () => logOf().show(),
+  closeLog: (end: LogEnd) => logOf().close(end),
+  readRecentLog: (rest: Uint8Array) => logOf().recent(rest),
+  /** Forgets the build. Answers the bytes of the heap. */
+  forget() {
+    skipped = createSkippedPaths()
+    tree = undefined
+    log = undefined
+    return getHeapStatistics().total_heap_size + getHeapStatistics().external_memory
+  },
+}
+export type ReaderCalls = typeof calls
+
+serveCalls(calls)
+
+function treeOf(): SourceTree {
+  if (!tree) throw new Error('no source has been read')
+  return tree
+}
+
+function logOf(): LogText {
+  if (!log) throw new Error('no log has been opened')
+  return log
+}

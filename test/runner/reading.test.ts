@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Phase } from '../../runner/build.ts'
+import { tarGz } from '../infra/archives.ts'
+import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
+
+const MiB = 1024 * 1024
+// permitted, and read in one piece, which takes two to three times as long
+const deadlineMs = 50
+const hugeLock = { 'yarn.lock': `# yarn lockfile v1\n${'"@"'.repeat((31 * MiB) / 3)}` }
+const { 'package-lock.json': _, ...unlocked } = nodePackage(writes('dist/index.html'))
+
+/** A site of many small files. */
+const siteOf = (files: number) =>
+  tarGz(Array.from({ length: files }, (_, i) => ({ name: i === 0 ? 'index.html' : `${i % 50}/${i}.html`, data: `<p>${i}` })))
+
+let builder: Awaited<ReturnType<typeof openBuilder>>
+beforeAll(async () => {
+  builder = await openBuilder({ reading: { deadlineMs } })
+  expectIsolation(builder.sandbox.status)
+})
+afterAll(() => builder[Symbol.asyncDispose]())
+
+test('1: a source that takes too long to read fails its own deploy, once and with a text, and no other', async () => {
+  const other = builder.build({ 'index.html': 'beside' })
+  const slow = await builder.build({ ...unlocked, ...hugeLock })
+  expect(slow).toMatchObject({
+    outcome: 'failed',
+    build_mode: 'build',
+    error:
+      'reading the lock file and the settings of the package manager took more than 0.05 seconds of processor time; look for files, names or lines that are unusually long or deeply nested, and leave them out',
+  })
+  expect(slow.build_seconds).toBe(1)
+  expect(slow.log).toBe(`unpacked 3 files\nfailed: ${slow.error}\n`)
+  expect((await other).outcome).toBe('built')
+  expect((await builder.build({ 'index.html': 'afterwards' })).outcome).toBe('built')
+  expect(await builder.leftovers()).toEqual([])
+})
+
+test('1: output of a build that takes too long to read stops the build', async () => {
+  const program = "process.stdout.write('\\n'.repeat(1024 * 1024)); setTimeout(() => {}, 600000)"
+  const built = await builder.build(nodePackage(program))
+  expect(built.error).toMatch(/^reading the output of the build took more than 0\.05 seconds of processor time;/)
+  expect(built.log).toMatch(/\nfailed: reading the output of the build/)
+})
+
+test('1: reading a large source costs the thread that serves other builds little', async () => {
+  await using patient = await openBuilder()
+  const at: Partial<Record<Phase, { own: number; all: number }>> = {}
+  const built = await patient.build(siteOf(2000), {
+    onPhase(phase) {
+      at[phase] = { own: process.threadCpuUsage().user, all: process.cpuUsage().user }
+    },
+  })
+  const spent = (kind: 'own' | 'all') => (at.collect?.[kind] ?? Number.NaN) - (at.unpack?.[kind] ?? Number.NaN)
+  expect(built.outcome).toBe('built')
+  expect(spent('own')).toBeLessThan(spent('all') / 4)
+})
+
+test('1: a deploy that is cancelled while its source is read ends then', async () => {
+  const stop = new AbortController()
+  const reading = builder.build(siteOf(5000), {
+    signal: stop.signal,
+    onPhase(phase) {
+      if (phase === 'unpack') setImmediate(() => stop.abort(new Error('cancelled')))
+    },
+  })
+  await expect(reading).rejects.toThrow('cancelled')
+  expect(await builder.leftovers()).toEqual([])
+  expect((await builder.build({ 'index.html': 'afterwards' })).outcome).toBe('built')
+})
+
+test('B06: a package description above the project is read only when it is small', async () => {
+  const above = JSON.stringify({ keywords: 'x'.repeat(2 * MiB) })
+  const files = { 'package.json': above, 'site/package.json': unlocked['package.json'] as string }
+  const built = await builder.build(files, { input: { root_dir: 'site' } })
+  expect(built.error).toBe('package.json is larger than 1 MB; that is no package description')
+})
