@@ -10,6 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Config, loadConfig } from '../../infra/config.ts'
 import { freePort } from '../../infra/local/ports.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { peakMemory, resetPeak } from './peak-memory.ts'
 
 /** The processes of ours, whose memory is watched. */
 export const roles = ['api', 'worker', 'runner', 'edge'] as const
@@ -79,7 +80,7 @@ export interface Platform extends AsyncDisposable {
   pidOf(process: string): Promise<number>
   /** Sends a signal that ends the process, and waits until the launcher has put a new one in its place. Answers the milliseconds that it took. */
   restart(process: string, signal: 'SIGTERM' | 'SIGKILL'): Promise<number>
-  /** Largest memory in MiB that each process has had since it started, and its pid. */
+  /** Largest memory in MiB that each process has had since it started, or since this was last asked, and its pid. */
   memory(): Promise<Record<Role, { readonly pid: number; readonly peakMiB: number }>>
 }
 
@@ -195,8 +196,9 @@ export async function startPlatform({ tree, settings, folder }: PlatformOptions 
 
   async function memory(): ReturnType<Platform['memory']> {
     const peakOf = async (pid: number) => {
-      const status = await readFile(`/proc/${pid}/status`, 'utf8')
-      return { pid, peakMiB: Math.round(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024) }
+      const peakMiB = Math.round(await peakMemory(pid))
+      await resetPeak(pid)
+      return { pid, peakMiB }
     }
     const found = await Promise.all(roles.map(async (role) => [role, await peakOf(await pidOf(role))] as const))
     return Object.fromEntries(found) as Awaited<ReturnType<Platform['memory']>>
