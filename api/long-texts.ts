@@ -2,7 +2,9 @@ import type { FileHandle } from 'node:fs/promises'
 import { invalid } from '../core/errors.ts'
 import type { SpilledString } from './json-scanner.ts'
 
-const chunkBytes = 64 * 1024
+const readBytes = 64 * 1024
+/** Many requests at once hold a piece each, and what lives through a collection of young garbage stays for long: small ones cost little. */
+const pieceBytes = 16 * 1024
 
 /** A long string of a JSON document, in a file; may be read many times. */
 export interface LongText {
@@ -35,11 +37,11 @@ export function longText(file: FileHandle, { start, end }: SpilledString): LongT
  * stream takes new memory for every chunk.
  */
 async function* chunksOf(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
-  const buffer = Buffer.allocUnsafe(Math.min(chunkBytes, end - start))
+  const buffer = Buffer.allocUnsafe(Math.min(readBytes, end - start))
   for (let at = start; at < end; ) {
     const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, end - at), at)
     if (bytesRead === 0) throw new Error(`the spooled body ends at byte ${at}, before ${end}`)
-    yield buffer.subarray(0, bytesRead)
+    for (let from = 0; from < bytesRead; from += pieceBytes) yield buffer.subarray(from, Math.min(from + pieceBytes, bytesRead))
     at += bytesRead
   }
 }
