@@ -80,6 +80,7 @@ const settings = z.object({
     .string()
     .regex(/^file:\/\/\//, 'must be a file:/// address')
     .optional(),
+  PLINTH_STORAGE_COPIES: commaList.default([]),
   PLINTH_OPERATOR_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   PLINTH_SECRET_KEY: secretKey.optional(),
   PLINTH_TRASH_PERIOD: duration.default(24 * hourMs),
@@ -197,7 +198,11 @@ export function loadConfig(env: Environment = process.env) {
       uiPort: s.PLINTH_TEMPORAL_UI_PORT,
       uiUrl: s.PLINTH_TEMPORAL_UI_URL?.origin,
     },
-    storage: { url: s.PLINTH_STORAGE_URL ?? pathToFileURL(join(dataDir, 'cas')).href },
+    storage: {
+      url: s.PLINTH_STORAGE_URL ?? pathToFileURL(join(dataDir, 'cas')).href,
+      /** Folders with copies of its objects, such as a backup's, from which damaged ones are repaired. */
+      copies: s.PLINTH_STORAGE_COPIES.map((folder) => resolve(folder)),
+    },
     /** Undefined until the launcher has made one. */
     operatorToken: s.PLINTH_OPERATOR_TOKEN,
     /** 32 bytes, from which other keys are derived. Undefined until the launcher has made one. */

@@ -17,7 +17,7 @@ import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import type { Cas } from '../infra/cas/cas.ts'
-import { openCas } from '../infra/cas/open.ts'
+import { openCas, openCopies } from '../infra/cas/open.ts'
 import { type Config, loadConfig } from '../infra/config.ts'
 import { createPreviewTokens, type PreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
@@ -115,6 +115,8 @@ export interface World extends AsyncDisposable {
 }
 
 export interface WorldOptions {
+  /** Instead of an empty one; the world disposes of it. */
+  readonly database?: TestDatabase
   /** Settings besides those of a test. */
   readonly env?: Readonly<Record<string, string>>
   readonly plans?: Plans
@@ -142,7 +144,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   // the users of builds have to pass through
   await chmod(dir, 0o711)
   stack.defer(() => rm(dir, { recursive: true, force: true }))
-  const database = stack.use(await createDatabase())
+  const database = stack.use(options.database ?? (await createDatabase()))
   const dbFile = join(dir, 'temporal.db')
   const temporalOptions = { binary: inject('temporal'), searchAttributes, dbFile }
   let server = await startTemporal(temporalOptions)
@@ -184,7 +186,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const { orderPatienceMs } = options
     const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
     const siteChecks = createSiteChecks(cas, factsReader)
-    const deps = { ...services, siteChecks, plans, buildsPerProject, orderPatienceMs }
+    const copies = openCopies(config.storage.copies)
+    const deps = { ...services, siteChecks, copies, plans, buildsPerProject, orderPatienceMs }
     if (options.fetcher !== false) stack.use(startFetchWorker(temporal, deps))
     stack.use(startControlWorker(temporal, deps, bundle))
   }

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { removeAbandonedUploads } from '../infra/artifacts/sweep.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
-import { openCas } from '../infra/cas/open.ts'
+import { openCas, openCopies } from '../infra/cas/open.ts'
 import { loadConfig, required } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
@@ -45,7 +45,8 @@ await runMain('worker', async () => {
   const keyring = openKeyring(secretKey)
   const siteChecks = createSiteChecks(cas, stack.use(await openFactsReader()))
   const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
-  const deps = { ...services, siteChecks, plans: config.plans, buildsPerProject }
+  const copies = openCopies(config.storage.copies)
+  const deps = { ...services, siteChecks, copies, plans: config.plans, buildsPerProject }
   // what a crash has left of repositories
   await rm(fetchesDir(config), { recursive: true, force: true })
   stack.use(startFetchWorker(temporal, deps))

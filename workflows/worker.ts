@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
+import type { ScrubDeps } from '../infra/artifacts/scrub.ts'
 import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
@@ -36,7 +37,8 @@ export function startControlWorker(
     DomainActivityDeps &
     CertificateActivityDeps &
     ReportActivityDeps &
-    CheckActivityDeps,
+    CheckActivityDeps &
+    ScrubDeps,
   bundle: { readonly code: string },
 ): AsyncDisposable {
   const stack = new AsyncDisposableStack()

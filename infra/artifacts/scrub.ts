@@ -15,7 +15,7 @@ export interface ScrubDeps {
   readonly log: Logger
   readonly clock: () => Date
   /** Storages with copies of the same objects, from which damaged ones are repaired. */
-  readonly copies?: readonly Pick<Cas, 'open'>[]
+  readonly copies: readonly Pick<Cas, 'open'>[]
 }
 
 /** How far a prefix is verified: what a retry goes on from. */
@@ -39,7 +39,7 @@ const nothing: ScrubProgress = { after: '', objects: 0, bytes: 0, damaged: 0, re
 /**
  * Reads all objects of a prefix with their gzip variants, at a bounded rate, and compares them with their hashes. A damaged variant is made
  * again. A damaged object is repaired from its variant or from a copy; else it is moved aside, so that nobody gets its bytes, and counts as
- * missing until it is stored again.
+ * missing until it is stored again, or a later run finds it in a copy.
  * @param from where an earlier try has come to
  * @param progress called after each object, and now and then while a large one is read; an exception ends it
  */
@@ -53,9 +53,10 @@ export async function verifyPrefix(
   const hashes: string[] = []
   for await (const batch of cas.list(prefix)) hashes.push(...batch)
   const marked = new Set((await listDamagedObjects(db, maxDamaged)).filter((row) => !row.repaired_at).map((row) => row.sha256))
+  const missing = [...marked].filter((sha256) => sha256.startsWith(prefix) && !hashes.includes(sha256))
   let state = from
   const pace = createPace(() => progress(state))
-  for (const sha256 of hashes.sort()) {
+  for (const sha256 of [...hashes, ...missing].sort()) {
     if (sha256 <= from.after) continue
     const { verdict, size } = await verifyObject(deps, sha256, pace)
     if (verdict === 'intact' && marked.has(sha256)) await markRepaired(db, [sha256], clock())
@@ -79,7 +80,8 @@ type Pace = (bytes: number) => Promise<void>
 async function verifyObject(deps: ScrubDeps, sha256: string, pace: Pace): Promise<{ verdict: Verdict; size: number }> {
   const { cas, log } = deps
   const object = await cas.open(sha256)
-  if (!object) return { verdict: 'gone', size: 0 }
+  // one that was moved aside, when a copy has it by now
+  if (!object) return { verdict: (await repair(deps, sha256, false)) ? 'repaired' : 'gone', size: 0 }
   const { size } = object
   const isIntact = (await hashOf(object.stream(), pace)) === sha256
   const variant = await cas.open(sha256, 'gzip')
@@ -103,7 +105,7 @@ async function verifyObject(deps: ScrubDeps, sha256: string, pace: Pace): Promis
 
 /** Stores the object again from whatever has its bytes; answers what that was. */
 async function repair(deps: ScrubDeps, sha256: string, fromVariant: boolean): Promise<string | undefined> {
-  const { db, cas, clock, copies = [], log } = deps
+  const { db, cas, clock, copies, log } = deps
   const sources: { readonly name: string; readonly open: () => Promise<Readable | undefined> }[] = copies.map((copy, i) => ({
     name: `copy ${i + 1}`,
     open: async () => (await copy.open(sha256))?.stream(),

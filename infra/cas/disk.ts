@@ -9,6 +9,18 @@ import { absent, flushFolder, openedFile, outOfSpace, unlessThere } from './file
 const suffix = { gzip: '.gz' } as const satisfies Record<Encoding, string>
 const objectName = /^([0-9a-f]{62})(?:\.gz)?$/
 
+const pathIn = (root: string, sha256: string) => join(root, 'objects', sha256.slice(0, 2), sha256.slice(2))
+
+/** A folder with the layout of a storage that is only read, such as a backup's; it may be absent, and have some of the objects. */
+export function openDiskCopy(root: string): Pick<Cas, 'open'> {
+  return {
+    async open(sha256, encoding) {
+      const file = await absent(open(pathIn(root, sha256) + (encoding ? suffix[encoding] : '')))
+      return file && openedFile(file)
+    },
+  }
+}
+
 /**
  * Objects as files `objects/ab/cd…` of mode 0444. A write goes to `incoming/`, is flushed, renamed into place, and its
  * folder flushed, so a name in `objects/` always has its whole content (the fsync discipline of PostgreSQL's durable_rename).
@@ -19,7 +31,7 @@ export async function openDiskCas(root: string): Promise<Cas> {
   const quarantine = join(root, 'quarantine')
   await mkdir(incoming, { recursive: true })
   await mkdir(objects, { recursive: true })
-  const pathOf = (sha256: string) => join(objects, sha256.slice(0, 2), sha256.slice(2))
+  const pathOf = (sha256: string) => pathIn(root, sha256)
   const places = { incoming, objects, pathOf, madeFolders: new Set<string>() }
 
   /** Takes an object out of its place, unless it was stored again since `before`. False when it is there, or gone by itself. */
@@ -39,6 +51,8 @@ export async function openDiskCas(root: string): Promise<Cas> {
   }
 
   return {
+    ...openDiskCopy(root),
+
     batch: () => openDiskBatch(places),
 
     async put(bytes, options) {
@@ -51,11 +65,6 @@ export async function openDiskCas(root: string): Promise<Cas> {
     async stat(sha256) {
       const stats = await absent(stat(pathOf(sha256)))
       return stats && { size: stats.size, storedAt: stats.mtime }
-    },
-
-    async open(sha256, encoding) {
-      const file = await absent(open(pathOf(sha256) + (encoding ? suffix[encoding] : '')))
-      return file && openedFile(file)
     },
 
     async encode(sha256, encoding) {

@@ -7,11 +7,11 @@ export type Role = 'api' | 'worker' | 'runner' | 'edge'
  * Each gets what it needs and no more: the runner, which runs foreign code, has neither database nor operator token nor secret key.
  */
 export function childEnvironment(config: Config, role: Role): Record<string, string> {
-  const { http, urls, build, temporal, names, dns, acme, mail } = config
+  const { http, urls, build, temporal, names, dns, acme, mail, storage } = config
   const common = {
     PLINTH_DATA_DIR: config.dataDir,
     PLINTH_LOG_LEVEL: config.logLevel,
-    PLINTH_STORAGE_URL: config.storage.url,
+    PLINTH_STORAGE_URL: storage.url,
     PLINTH_HTTP_PORT: http.port,
     PLINTH_HTTPS_PORT: http.httpsPort,
     PLINTH_BASE_URL: urls.base,
@@ -60,6 +60,7 @@ export function childEnvironment(config: Config, role: Role): Record<string, str
       ...letters,
       ...repositories,
       ...secrets,
+      PLINTH_STORAGE_COPIES: storage.copies.join(','),
       PLINTH_SMTP_URL: mail.smtpUrl,
       PLINTH_BUILDS_PER_PROJECT: build.perProject,
     },

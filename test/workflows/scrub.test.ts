@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto'
-import { chmod, readdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { Client, Connection } from '@temporalio/client'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { verifyPrefix } from '../../infra/artifacts/scrub.ts'
-import { openDiskCas } from '../../infra/cas/disk.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { openCopies } from '../../infra/cas/open.ts'
 import { storageScrub } from '../../workflows/contract/storage.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { deployFiles, makeSite } from '../make.ts'
@@ -17,8 +19,10 @@ let w: World
 let owner: TestProject
 let temporal: Client
 let connection: Connection
+let copies: string
 beforeAll(async () => {
-  w = await world({ edge: true })
+  copies = await mkdtemp(join(tmpdir(), 'plinth-copies-'))
+  w = await world({ edge: true, env: { PLINTH_STORAGE_COPIES: `${join(copies, 'not-mounted')},${join(copies, 'backup')}` } })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
   temporal = new Client({ connection })
@@ -26,6 +30,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await connection?.close()
   await w?.[Symbol.asyncDispose]()
+  await rm(copies, { recursive: true, force: true })
 })
 
 const hashOf = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -120,7 +125,7 @@ describe('check 25: five flipped bits', () => {
 
 describe('repairs without anybody', () => {
   const text = 'text that shrinks '.repeat(200)
-  const verify = (copies: Parameters<typeof verifyPrefix>[0]['copies'] = [], content = text) =>
+  const verify = (content = text, copies: readonly Pick<Cas, 'open'>[] = []) =>
     verifyPrefix(
       { db: w.db, cas: w.cas, log: silent, clock: () => new Date(), copies },
       hashOf(content).slice(0, 2),
@@ -138,25 +143,35 @@ describe('repairs without anybody', () => {
     expect(await readFile(pathOf(hashOf(text), '.gz'))).toEqual(gzipSync(text))
   })
 
-  test('a damaged object comes back from a second storage', async () => {
-    const content = random(100)
+  test('a damaged object comes back from a copy of the storage, and stays aside when the copy is damaged too', async () => {
+    const [content, lost] = [random(100), random(101)]
     const site = await makeSite(w, owner)
-    await deployFiles(w, owner, site.id, [{ path: 'index.html', content }])
-    const copy = await openDiskCas(join(w.dir, 'copy'))
-    await copy.put(Buffer.from(content))
-    await damage(pathOf(hashOf(content)))
-    expect(await verify([copy], content)).toMatchObject({ damaged: 0, repaired: 1 })
+    await deployFiles(w, owner, site.id, [
+      { path: 'index.html', content },
+      { path: 'lost.bin', content: lost },
+    ])
+    await cp(join(w.dir, 'cas'), join(copies, 'backup'), { recursive: true })
+    for (const damaged of [content, lost]) await damage(pathOf(hashOf(damaged)))
+    const copyOfLost = pathOf(hashOf(lost)).replace(join(w.dir, 'cas'), join(copies, 'backup'))
+    await damage(copyOfLost)
+    const { text: outcome } = await scrub()
+    expect(outcome).toMatch(/1 damaged and repaired, ⚠️ 1 damaged: see/)
     expect(await readFile(pathOf(hashOf(content)), 'utf8')).toBe(content)
-  })
+    expect((await w.visit(site.subdomain, '/lost.bin')).status).toBe(503)
+
+    await writeFile(copyOfLost, lost)
+    expect(await verify(lost, openCopies(w.config.storage.copies))).toMatchObject({ damaged: 0, repaired: 1 })
+    expect((await w.visit(site.subdomain, '/lost.bin')).body).toBe(lost)
+  }, 120_000)
 
   test('an object that was put back by hand counts as whole at the next look', async () => {
     const content = random(200)
     const site = await makeSite(w, owner)
     await deployFiles(w, owner, site.id, [{ path: 'index.html', content }])
     await damage(pathOf(hashOf(content)))
-    expect(await verify([], content)).toMatchObject({ damaged: 1 })
+    expect(await verify(content)).toMatchObject({ damaged: 1 })
     await writeFile(pathOf(hashOf(content)), content)
-    expect(await verify([], content)).toMatchObject({ damaged: 0 })
+    expect(await verify(content)).toMatchObject({ damaged: 0 })
     expect((await storage()).damaged_objects).toBe(0)
   })
 })
