@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { closeSync, existsSync, readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { chown, mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa } from 'execa'
@@ -31,7 +32,31 @@ export async function openWorkspace(buildDir: string, slot: Slot): Promise<Works
     await mkdir(folder, { mode: 0o700 })
     if (slot.uid !== undefined) await chown(folder, slot.uid, slot.uid)
   }
-  return { id, root, source, home, [Symbol.asyncDispose]: () => removeTree(root) }
+  return {
+    id,
+    root,
+    source,
+    home,
+    async [Symbol.asyncDispose]() {
+      // Node leaves open what a thread was opening when it was ended, up to eight files each time
+      for (const descriptor of openFilesBelow(root)) closeSync(descriptor)
+      await removeTree(root)
+    },
+  }
+}
+
+/** Descriptors of this process whose file or folder lies below a folder; none where the system does not say. */
+export function openFilesBelow(folder: string): number[] {
+  if (!existsSync('/proc/self/fd')) return []
+  const place = `${realpathSync(folder)}/`
+  const lies = (descriptor: string) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(place)
+    } catch {
+      return false
+    }
+  }
+  return readdirSync('/proc/self/fd').filter(lies).map(Number)
 }
 
 /** Removes the workspaces that an earlier runner has left in this folder. */

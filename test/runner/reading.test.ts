@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Phase } from '../../runner/build.ts'
+import { openFilesBelow } from '../../runner/workspace.ts'
 import { tarGz } from '../infra/archives.ts'
 import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
 
@@ -56,16 +57,20 @@ test('1: reading a large source costs the thread that serves other builds little
   expect(spent('own')).toBeLessThan(spent('all') / 4)
 })
 
-test('1: a deploy that is cancelled while its source is read ends then', async () => {
-  const stop = new AbortController()
-  const reading = builder.build(siteOf(5000), {
-    signal: stop.signal,
-    onPhase(phase) {
-      if (phase === 'unpack') setImmediate(() => stop.abort(new Error('cancelled')))
-    },
-  })
-  await expect(reading).rejects.toThrow('cancelled')
+test('1: deploys that are cancelled while their source is read end then, and leave no open file', async () => {
+  const archive = siteOf(5000)
+  for (const afterMs of [0, 20, 40, 80, 160]) {
+    const stop = new AbortController()
+    const reading = builder.build(archive, {
+      signal: stop.signal,
+      onPhase(phase) {
+        if (phase === 'unpack') setTimeout(() => stop.abort(new Error('cancelled')), afterMs)
+      },
+    })
+    await expect(reading).rejects.toThrow('cancelled')
+  }
   expect(await builder.leftovers()).toEqual([])
+  expect(openFilesBelow(builder.config.build.dir)).toEqual([])
   expect((await builder.build({ 'index.html': 'afterwards' })).outcome).toBe('built')
 })
 
