@@ -15,7 +15,7 @@ const budgetMs = 150
 type FileSet = Pick<StoredFiles, 'source_kind' | 'activate' | 'files' | 'references'> & { readonly skipped_paths: string[] }
 
 /**
- * Accepts a deploy of stored files and keeps their manifest. When the site wants checks, the files are looked through meanwhile and the
+ * Accepts a deploy of stored files and keeps their manifest. When the site wants checks, the files are looked through at the same time, and the
  * answer says what was found.
  * @throws AppError as {@link acceptDeploy} does, never because of what the files contain
  */

@@ -28,7 +28,7 @@ export interface GitDeploy {
 }
 
 /**
- * Accepts a deploy whose source is fetched when it has its turn. While one of the same ref waits, a further one joins it and is answered as
+ * Accepts a deploy whose source is fetched when it has a permit. While one of the same ref waits, a further one joins it and is answered as
  * it (`merged`): it is no new deploy. What it returns is durable.
  * @throws AppError as the gates say; `conflict` when the site is in the trash or not connected
  */

@@ -11,7 +11,7 @@ import type { Deps } from './context.ts'
 import type { Upload } from './operation.ts'
 
 /**
- * What a request brings for the storage, until it is accepted or refused. Meanwhile its bytes count for the project, and nobody sees its
+ * What a request brings for the storage, until it is accepted or refused. Until then its bytes count for the project, and nobody sees its
  * objects. The disposal removes what was not accepted, at once; `removeAbandonedUploads` does it for a process that was killed.
  */
 export interface PendingUpload extends AsyncDisposable {

@@ -45,7 +45,7 @@ export const maxCancelledChanges = 3
 
 /** A domain whose owner has not proved it for this long may be added by another project. */
 export const unprovenDomainPeriodMs = 7 * 24 * 3_600_000
-/** Whoever deletes an unproven domain and adds it again within this time continues the age that it had. */
+/** An unproven domain that its project deletes and adds again within this time keeps the age that it had. */
 export const releasedDomainPeriodMs = 30 * 24 * 3_600_000
 /** Domains that a project may add in any hour; each starts a workflow that asks name servers. */
 export const maxDomainAddsPerHour = 200

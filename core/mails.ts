@@ -1,4 +1,4 @@
-/** What owners are told of. */
+/** What owners get mails about. */
 export type MailKind =
   | 'subdomain_change'
   | 'domain_live'

@@ -241,7 +241,7 @@ export function loadConfig(env: Environment = process.env) {
     },
     build: {
       slots,
-      /** Builds of one project that run or wait for a slot at once; others wait for their turn. */
+      /** Builds of one project that run or wait for a slot at once; others wait for a permit. */
       perProject: s.PLINTH_BUILDS_PER_PROJECT ?? Math.ceil(slots / 2),
       memoryBytes: s.PLINTH_BUILD_MEMORY ?? Math.min(4 * GiB, Math.floor(totalmem() / 2 / slots)),
       timeoutMs: s.PLINTH_BUILD_TIMEOUT,

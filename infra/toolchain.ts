@@ -137,7 +137,7 @@ const titleOf = (tool: BuildTool) => tool.replace('-', ' ').replace(/^[ny]/, (le
 
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return await work
-  // whoever waits for it too gets its failure
+  // others that wait for it get its failure too
   work.catch(() => undefined)
   const given = Promise.withResolvers<never>()
   const giveUp = () => given.reject(signal.reason)

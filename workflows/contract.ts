@@ -24,7 +24,7 @@ export type SearchAttribute = keyof typeof searchAttributes
 
 /** Signals that workflows take. Each says "look again" or tells a fact; none is needed for a deploy to end well. */
 export const signals = {
-  /** An earlier build of the site or the project has ended: the build may have its turn. */
+  /** An earlier build of the site or the project has ended: the build may have a permit. */
   turn: 'turn',
   /** A runner has begun the build. */
   buildStarted: 'buildStarted',
@@ -80,7 +80,7 @@ export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy
 /** The hourly cleaning of the storage; Temporal adds the instant to the id of each workflow. */
 export const storageSweep = { schedule_id: 'schedule:sweep-storage', workflow_id: 'sweep-storage' } as const
 
-/** Tells the workflow of a waiting build to ask for its turn. */
+/** Tells the workflow of a waiting build to ask for its permit. */
 export const turnSignal = (deploy: DeployInput): WorkflowSignal => ({
   workflow_id: deployWorkflowId(deploy),
   signal: signals.turn,
@@ -140,7 +140,7 @@ export interface DeployActivities {
   claimDeploy(run: DeployRunInput): Promise<ClaimedWork | undefined>
   /** Asks whether the build may go to the build queue. Undefined when the run has lost the deploy. */
   takeTurn(run: DeployRunInput): Promise<Turn | undefined>
-  /** A runner has begun. Does nothing when the build has ended meanwhile. */
+  /** A runner has begun. Does nothing when the build has ended already. */
   markBuilding(run: DeployRunInput): Promise<void>
   /** What the deploy is afterwards; undefined when the run has lost it. */
   finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
@@ -183,7 +183,7 @@ export interface StorageActivities {
 export const buildOutcomes = ['built', 'failed', 'platform_failure'] as const
 export type BuildOutcomeName = (typeof buildOutcomes)[number]
 
-/** `waits_for`: why the build has no turn yet, for operators. */
+/** `waits_for`: why the build has no permit yet, for operators. */
 export type Turn = { readonly granted: true } | { readonly granted: false; readonly waits_for: string }
 
 /** `preview`: whether the link of the deploy's preview shows it. */

@@ -22,7 +22,7 @@ export interface ReconcilerOptions extends ReconcileOptions {
 
 /**
  * Restarts what a crash or a lost Temporal store left behind: PostgreSQL says what is unfinished, Temporal is asked by id whether someone
- * works on it. Only "no such workflow" and a closed run count; any error means do nothing. Then gives turns that nobody uses to
+ * works on it. Only "no such workflow" and a closed run count; any error means do nothing. Then gives permits that nobody uses to
  * builds that wait for one. Answers the ids of the workflows that it found missing.
  */
 export async function reconcile(db: Db, client: WorkflowClient, now: Date, options: ReconcileOptions): Promise<string[]> {

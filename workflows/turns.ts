@@ -4,7 +4,7 @@ import { insertWorkflowSignals } from '../infra/db/workflow-starts.ts'
 import { turnSignal } from './contract.ts'
 
 /**
- * Gives the free turns of a project to its waiting builds and tells their workflows, besides the one of `asking`. The caller holds
+ * Gives the free permits of a project to its waiting builds and signals their workflows, besides the one of `asking`. The caller holds
  * the project's lock and wakes the relay after the commit.
  */
 export async function giveTurns(tx: Tx, project: TurnsOfProject, now: Date, asking?: string): Promise<void> {

@@ -65,7 +65,7 @@ async function* deploys(db: Db, before: Date): AsyncGenerator<Unfinished[]> {
     (deploy) => deploy.deploy_id,
     (deploy) => ({
       workflow_id: deployWorkflowId(deploy),
-      // the next attempt has no turn: it asks for one again
+      // the next attempt has no permit: it asks for one again
       async startAgain(tx) {
         await lockProject(tx, deploy.project_id)
         if (!(await retryDeploy(tx, deploy.deploy_id, deploy.attempt))) return undefined

@@ -81,7 +81,7 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
     return { looked_at, unneeded }
   }
 
-  /** Nobody can make a row for an object meanwhile, and the rows that were made since the first look count. */
+  /** Nobody can make a row for an object until the transaction ends, and the rows that were made since the first look count. */
   async function removeBatch(hashes: readonly string[]): Promise<string[]> {
     return await db.transaction().execute(async (tx) => {
       await lockSweep(tx)

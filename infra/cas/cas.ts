@@ -83,13 +83,13 @@ export interface Cas {
   quarantine(sha256: string): Promise<boolean>
 
   /**
-   * Hashes of all objects in batches, in no order. Objects that are stored meanwhile may be left out.
+   * Hashes of all objects in batches, in no order. Objects that are stored during the listing may be left out.
    * @param prefix only those that begin with these two characters
    */
   list(prefix?: string): AsyncIterable<readonly string[]>
   /**
    * Removes an object with its variants, unless it was stored again since `before`. The caller has made sure that no row needs it and that
-   * none can appear meanwhile. False when it stays.
+   * none can appear until it returns. False when it stays.
    */
   remove(sha256: string, before: Date): Promise<boolean>
   /** Removes what writes that broke off before then have left; answers how many. */

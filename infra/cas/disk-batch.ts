@@ -147,7 +147,7 @@ export function openDiskBatch({ incoming, objects, pathOf, madeFolders }: Places
           const stats = temporary ? undefined : await absent(stat(path))
           if (!temporary && !stats) throw gone()
           if (variant) await place(variant, `${path}.gz`)
-          // whoever wrote a fresh one may not have flushed its name yet
+          // the process that wrote a fresh one may not have flushed its name yet
           if (temporary || variant || (stats && Date.now() - stats.mtimeMs < freshMs)) homes.add(dirname(path))
         })
         await inParallel(renamesAtOnce, homes.values(), flushFolder)

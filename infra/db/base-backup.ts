@@ -9,7 +9,7 @@ export interface BaseBackupSteps {
   readonly writeLabel: (label: string) => Promise<void>
   /** The folder `pg_wal`; the server keeps what the recovery needs until this is over. */
   readonly copyLog: () => Promise<void>
-  /** What lies outside of the database and is named by it; nothing of it is removed by the sweeper meanwhile. */
+  /** What lies outside of the database and is named by it; nothing of it is removed by the sweeper until the copy is complete. */
   readonly copyRest: () => Promise<void>
 }
 

@@ -116,7 +116,7 @@ export async function removeBlobsOfDeploy(
   await releaseObjects(tx, [manifest_sha256, ...given_up.map((row) => row.sha256)], { now, published: true })
 }
 
-/** Makes an uploaded blob the project's and begins its grace anew, under the project's lock and with the sweeper kept away. */
+/** Makes an uploaded blob the project's and begins its grace again, under the project's lock and with the sweeper kept away. */
 export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blob, now: Date): Promise<void> {
   await tx
     .insertInto('blobs')
@@ -125,7 +125,7 @@ export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blo
     .execute()
 }
 
-/** Begins the grace of the project's staged blobs among these anew; under the project's lock, so that two calls lock rows one after the other. */
+/** Begins the grace of the project's staged blobs among these again; under the project's lock, so that two calls lock rows one after the other. */
 export async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
   await tx
     .updateTable('blobs')

@@ -2,11 +2,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db, Tx } from './database.ts'
 import type { DeployRun } from './deploy-runs.ts'
 
-// A build's turn is a permit that PostgreSQL gives. Builds of a site go one after another in the order in which they were accepted, and
+// A build waits for a permit that PostgreSQL gives. Builds of a site go one after another in the order in which they were accepted, and
 // a project has a number of permits. What has no source yet asks for a permit to fetch it, which it gives back with the source, and
 // when the repository is away; with its source it asks for a permit to build. Neither kind waits for the other: a repository that does
 // not answer keeps no other site from building. A worker fetches few repositories at once, so while another project fetches or waits for it,
-// a project gets one permit to fetch. Every function that gives turns needs the project's lock.
+// a project gets one permit to fetch. Every function that gives permits needs the project's lock.
 
 /** How many permits of each kind a project has. */
 export interface Permits {
@@ -22,7 +22,7 @@ const capOf = ({ builds, fetches }: Permits, kind: RawBuilder<boolean>) =>
   sql<number>`case when ${kind} then ${fetches}::bigint else ${builds}::bigint end`
 
 /**
- * Gives the project's free turns to the builds that wait longest; answers those that got one.
+ * Gives the project's free permits to the builds that wait longest; answers those that got one.
  * @param asking a deploy that asks by itself: its pause before the next fetch is over
  */
 export async function grantTurns(
@@ -84,7 +84,7 @@ export async function findTurn(tx: Tx, run: DeployRun): Promise<TurnState | unde
   return rows[0]
 }
 
-/** Projects that have a turn free and a build without one: a turn may have been lost. */
+/** Projects that have a permit free and a build without one: a permit may have been lost. */
 export async function listProjectsWithFreeTurns(db: Db, permits: Permits, now: Date): Promise<string[]> {
   const { rows } = await sql<{ project_id: string }>`
     select distinct project_id from deploys where ${isUnendedBuild}

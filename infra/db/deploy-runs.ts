@@ -172,7 +172,10 @@ export function listStalledDeploys(db: Db, before: Date, page: { limit: number; 
     .execute()
 }
 
-/** Gives a stalled deploy its next attempt, which has to wait for a turn again; what it has built already is kept. False when it moved in the meantime. */
+/**
+ * Gives a stalled deploy its next attempt, which has to wait for a permit again; what it has built already is kept. False when it moved in
+ * the meantime.
+ */
 export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<boolean> {
   const result = await tx
     .updateTable('deploys')

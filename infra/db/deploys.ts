@@ -183,7 +183,7 @@ export async function setRecommendations(db: Db, id: string, list: readonly Reco
     .execute()
 }
 
-/** What a site's owner is to be told about its deploy; empty when the site's checks are off. */
+/** The recommendations for a deploy that its owner sees; empty when the site's checks are off. */
 export async function findRecommendations(db: Db, projectId: string, id: string): Promise<Recommendation[]> {
   const found = await db
     .selectFrom('deploys')

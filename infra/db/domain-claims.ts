@@ -20,7 +20,7 @@ export async function keepClaims(tx: Tx, deleted: readonly DomainRow[], now: Dat
   const rows = deleted.map(({ project_id, domain, claimed_at, looked_up_at, verified_at }) => ({
     project_id,
     domain,
-    // who has proved it claims anew
+    // a project that has proved it begins a new claim
     claimed_at: verified_at === null ? claimed_at : null,
     looked_up_at,
     released_at: now,
@@ -60,7 +60,7 @@ export async function countClaimedDomains(
   return rows[0] ?? { count: 0, next_free_at: null }
 }
 
-/** Look-ups of all domains of the project, whoever asks for them. */
+/** Look-ups of all domains of the project, by hand and by the platform. */
 export const lookUpAllowance = (project_id: string, pauseMs: number): Allowance => ({
   project_id,
   kind: 'domain_look_ups',

@@ -6,7 +6,7 @@ import type { DeployRow } from './deploys.ts'
 import { jsonb } from './jsonb.ts'
 import type { DB } from './schema.ts'
 
-/** The latest deploy of the branch that goes live, or of a preview. Its `git` is what was told until the commit is fetched. */
+/** The latest deploy of the branch that goes live, or of a preview. Its `git` is what the push said of the commit, until it is fetched. */
 export function newestGitDeploy(
   db: Db,
   siteId: string,
@@ -33,7 +33,8 @@ export interface Push {
 
 /**
  * Lets a push join a deploy of the same ref that has not begun: fetching takes the head of that moment. Undefined when there is none, also
- * when another deploy was accepted after it that is to go live. One whose repository was away has not begun. The caller holds the project's lock, under which turns are given.
+ * when another deploy was accepted after it that is to go live. One whose repository was away has not begun. The caller holds the project's
+ * lock, under which permits are given.
  */
 export function joinWaitingDeploy(tx: Tx, { site_id, git_preview_id, git }: Push): Promise<DeployRow | undefined> {
   return tx

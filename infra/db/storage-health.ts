@@ -24,7 +24,7 @@ export async function saveVerifiedPrefix(db: Db, row: Selectable<DB['verified_pr
     .execute()
 }
 
-/** From now on the object counts as missing, whoever has it. */
+/** From now on the object counts as missing in every project that has it. */
 export async function markDamaged(tx: Tx, sha256: string, now: Date): Promise<void> {
   await tx
     .insertInto('damaged_objects')

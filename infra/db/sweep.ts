@@ -5,7 +5,7 @@ import { releaseObjects } from './released-objects.ts'
 
 /** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
 const sweepLock = sql`5377001::bigint`
-/** Held by the session of a backup: the sweeper removes nothing meanwhile. */
+/** Held by the session of a backup: the sweeper removes nothing until it ends. */
 export const backupLock = 5_377_002
 
 /** Every column that names an object of the storage, with the condition under which the object is needed for it. */
@@ -16,7 +16,7 @@ export const objectColumns = {
 } as const satisfies Record<string, string>
 
 /**
- * Keeps the sweeper from removing objects until the transaction ends. Whoever makes the first row for an object takes it, after the
+ * Keeps the sweeper from removing objects until the transaction ends. Each function that makes the first row for an object takes it, after the
  * project's lock, and then looks whether the object is still there.
  */
 export async function holdSweeper(tx: Tx): Promise<void> {
@@ -24,7 +24,7 @@ export async function holdSweeper(tx: Tx): Promise<void> {
 }
 
 /**
- * Waits for those who hold the sweeper and makes later ones wait until the transaction ends; no backup begins meanwhile.
+ * Waits for those who hold the sweeper and makes later ones wait until the transaction ends; no backup begins before that.
  * @throws AppError `conflict` while a backup is taken
  */
 export async function lockSweep(tx: Tx): Promise<void> {

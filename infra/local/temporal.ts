@@ -47,7 +47,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
       // wal: 55 workflows/s instead of 16; synchronous=1 survives a kill of the process, and PostgreSQL is the truth anyway
       ...(dbFile === undefined ? [] : flags({ 'db-filename': dbFile, 'sqlite-pragma': ['journal_mode=wal', 'synchronous=1'] })),
       ...flags({ 'search-attribute': Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`) }),
-      // projects take turns in a queue; fair only with one partition
+      // projects share a queue fairly, but only with one partition
       ...flags({
         'dynamic-config-value': [
           'matching.enableFairness=true',

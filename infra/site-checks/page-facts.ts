@@ -153,7 +153,7 @@ function createReader(html: string) {
   let value = ''
   let tag = ''
   let foreignDepth = 0
-  // told once per tag: a page may have a long type, and behind it many pieces of text
+  // decided once per tag: a page may have a long type, and behind it many pieces of text
   let inProgram = false
 
   const endTag = () => {

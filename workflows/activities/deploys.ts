@@ -154,7 +154,7 @@ export function createDeployActivities(deps: DeployActivityDeps): DeployActiviti
     await releaseObjects(tx, hashes, { now: clock(), published: false })
   }
 
-  /** What becomes of a deploy from a repository is told to its forge. */
+  /** Reports what becomes of a deploy from a repository to its forge. */
   async function report(tx: Tx, { source_kind, site_id }: deploys.DeployRow): Promise<void> {
     if (source_kind === 'git') await queueReports(tx, site_id)
   }

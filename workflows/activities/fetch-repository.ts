@@ -106,7 +106,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
     return open(keyring, token_sealed, { table: 'git_connections', id: site_id, column: 'token_sealed' })
   }
 
-  /** False when another run owns the deploy meanwhile. */
+  /** False when another run owns the deploy by now. */
   async function keep(
     run: DeployRunInput,
     { project_id, site_id }: GitFetch,

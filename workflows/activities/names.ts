@@ -52,7 +52,7 @@ export function createNameActivities(deps: NameActivityDeps): NameActivities {
     },
   }
 
-  /** Builds of the site give their turns away. */
+  /** Builds of the site give their permits back, and others get them. */
   async function begin(trashing: Trashing, projectId: string): Promise<boolean> {
     const begun = await db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId)
