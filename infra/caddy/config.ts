@@ -32,6 +32,8 @@ export function caddyConfig(config: Config): CaddyConfig {
   const answers = routes(config)
   const server = {
     read_header_timeout: '10s',
+    // of a body that nobody reads any more as well: Caddy waits so long for the rest of it before it passes the answer on
+    read_idle_timeout: '10s',
     idle_timeout: '2m',
     max_header_bytes: 32 * 1024,
     // where each certificate comes from is said below; Caddy's own choice would order them, redirect, and listen on port 80
