@@ -34,26 +34,34 @@ export async function listTree(
   starts: readonly string[] = ['.'],
   skipped = '',
 ): Promise<Tree | undefined> {
-  const ended = await execa('find', ['-P', ...starts, '-path', skipped, '-prune', '-o', '-printf', format], {
+  const find = execa('find', ['-P', ...starts, '-path', skipped, '-prune', '-o', '-printf', format], {
     cwd: folder,
     ...(uid === undefined ? {} : { uid, gid: uid }),
     extendEnv: false,
     env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' },
-    stdin: 'ignore',
-    encoding: 'latin1',
-    stripFinalNewline: false,
-    maxBuffer: maxListingBytes,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    buffer: false,
     timeout: timeoutMs,
     reject: false,
   })
-  if (ended.failed) return undefined
-  const fields = ended.stdout.split('\0')
   const tree = new Map<string, TreeEntry>()
-  for (let at = 0; at + 2 < fields.length; at += 3) {
-    const [facts = '', path = '', target = ''] = fields.slice(at, at + 3)
-    tree.set(path.replace(/^\.\//, ''), entryOf(facts, target))
+  let left = maxListingBytes
+  let cut = ''
+  // as it comes, so that a large tree does not hold the event loop
+  find.stdout.setEncoding('latin1')
+  for await (const chunk of find.stdout as AsyncIterable<string>) {
+    left -= chunk.length
+    if (left < 0) break
+    const fields = (cut + chunk).split('\0')
+    const whole = fields.length - (fields.length % 3 || 3)
+    for (let at = 0; at < whole; at += 3) {
+      const [facts = '', path = '', target = ''] = fields.slice(at, at + 3)
+      tree.set(path.replace(/^\.\//, ''), entryOf(facts, target))
+    }
+    cut = fields.slice(whole).join('\0')
   }
-  return tree
+  const ended = await find
+  return ended.failed || left < 0 ? undefined : tree
 }
 
 function entryOf(facts: string, target: string): TreeEntry {
