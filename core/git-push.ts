@@ -74,7 +74,7 @@ export function forgeOf(headers: Headers): { readonly forge: Forge; readonly eve
 }
 
 /**
- * The text of the JSON in a body, which GitHub and Gitea put into a form unless told otherwise; empty without one.
+ * The text of the JSON in a body, which GitHub and Gitea put into a form unless they are set to send JSON; empty without one.
  * @returns undefined when the form is none
  */
 export function payloadText(headers: Headers, body: string): string | undefined {

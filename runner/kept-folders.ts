@@ -145,7 +145,7 @@ export async function openKeptFolders(buildDir: string, wanted: Partial<KeptLimi
     return tree !== undefined && name.endsWith(`.${digestOf(tree)}`)
   }
 
-  /** Whole, or false: a folder that was discarded meanwhile does not fit its seal any more. */
+  /** Whole, or false: a folder that was discarded in between does not fit its seal any more. */
   async function copyKept(kept: string, name: string, to: string): Promise<boolean> {
     copied.set(kept, (copied.get(kept) ?? 0) + 1)
     try {

@@ -6,7 +6,7 @@ export const savedFolders = ['cas', 'caddy'] as const
 export const savedSecrets = ['operator-token', 'secret-key'] as const
 
 /**
- * Copies a folder whose files may vanish meanwhile; those are left out.
+ * Copies a folder whose files may vanish while it is copied; those are left out.
  * @param isWanted judges paths below the folder, such as `base/1/1234`; what it refuses is left out, a folder with its content
  */
 export async function copyTree(

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { findPatterns } from './find-patterns.ts'
 import { type HostileText, hostileTexts } from './hostile-texts.ts'
 
-// A pattern that takes more than linear time lets whoever sends the text hold the process for everybody. No pattern of the product may,
-// whoever writes the text today: an exception would have to be proved again with every change of its callers.
+// A pattern that takes more than linear time lets the sender of a text hold the process for everybody. No pattern of the product may, even
+// when only the platform writes the text today: an exception would have to be proved again with every change of its callers.
 
 /** What stands for the parts of patterns that are made of templates. */
 const parts = {

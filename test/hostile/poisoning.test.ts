@@ -120,7 +120,7 @@ function packageOf(manager: Manager): BuildFiles {
   if (manager === 'pnpm 8' || manager === 'pnpm 10') return lockedPackage(manager)
   const files = lockedPackage('Yarn 4.18')
   const linker = manager === 'Yarn 4.18' ? '' : 'nodeLinker: node-modules\n'
-  // Yarn writes package.json anew when it would indent it differently
+  // Yarn writes package.json again when it would indent it differently
   const indented = `${JSON.stringify(JSON.parse(files['package.json'] as string), null, 2)}\n`
   return { ...files, 'package.json': indented, '.yarnrc.yml': `checksumBehavior: ignore\n${linker}` }
 }

@@ -33,7 +33,7 @@ function withPackage(change: (parsed: Record<string, Record<string, string>>) =>
 
 describe('what a build has installed', { timeout: 240_000 }, () => {
   const small = lockedPackage('Yarn 4.18')
-  // Yarn writes package.json anew when it would indent it differently
+  // Yarn writes package.json again when it would indent it differently
   const indented = `${JSON.stringify(JSON.parse(small['package.json'] as string), null, 2)}\n`
   const linked = { ...small, 'package.json': indented, '.yarnrc.yml': 'nodeLinker: node-modules\n' }
   test.each<[string, BuildFiles, string, string]>([
