@@ -1,5 +1,5 @@
+import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -27,20 +27,15 @@ afterAll(() => platform?.[Symbol.asyncDispose]())
 
 /** Processes, folders and cgroups of builds. */
 async function leftOfBuilds(): Promise<string[]> {
-  const builds = (await readdir(platform.config.dataDir)).includes('builds') ? join(platform.config.dataDir, 'builds') : undefined
-  const folders = builds ? (await readdir(builds)).filter((name) => name.startsWith('run-')) : []
-  const processes = await Promise.all(
-    (await readdir('/proc'))
-      .filter((pid) => /^\d+$/.test(pid))
-      .map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
-  )
-  const sandboxes = processes.filter((line) => line.includes(platform.config.dataDir) && line.includes('bwrap'))
-  const { stdout } = await execa('find', ['/sys/fs/cgroup', '-type', 'd', '-name', '*plinth*'], { reject: false })
-  return [
-    ...folders,
-    ...sandboxes.map((line) => line.replaceAll('\0', ' ').slice(0, 100)),
-    ...stdout.split('\n').filter((line) => line.includes('/run-')),
-  ]
+  const { dir } = platform.config.build
+  const folders = (await readdir(dir)).filter((name) => name.startsWith('run-'))
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const commands = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
+  const sandboxes = commands.filter((command) => command.includes('bwrap') && command.includes(dir))
+  // as the runner names the group of its builds
+  const group = `plinth-${createHash('sha256').update(dir).digest('hex').slice(0, 12)}`
+  const { stdout } = await execa('find', ['/sys/fs/cgroup', '-type', 'd', '-path', `*/${group}/*`], { reject: false })
+  return [...folders, ...sandboxes.map((command) => command.replaceAll('\0', ' ')), ...stdout.split('\n').filter(Boolean)]
 }
 
 test('14: whenever the worker or the runner is killed, the build ends soon, one deploy is active, and nothing of the build is left', async () => {
