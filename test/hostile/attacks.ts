@@ -265,6 +265,12 @@ const stalled =
     }
   }
 
+/** 600 requests of twenty projects at once. */
+const lists600: Prepare = async ({ platform }) => {
+  const projects = await Promise.all(Array.from({ length: 20 }, () => platform.project('enterprise')))
+  return () => times(600, (i) => platform.call('GET /api/v1/sites', { key: projects[i % 20]?.key }))
+}
+
 /** Sends so many requests, two at a time. */
 const inPairs =
   (count: number, request: (attacker: Attacker, index: number) => () => Promise<unknown>): Prepare =>
@@ -299,10 +305,15 @@ export const fillingAttacks: readonly FillingAttack[] = [
         times(600, (i) =>
           platform.call('POST /api/v1/sites', { key: project.key, json: { name: 'x', subdomain: `crowd-${i}-x-x-x` } }),
         ),
-    wellBehaved: async ({ platform }) => {
-      const projects = await Promise.all(Array.from({ length: 20 }, () => platform.project('enterprise')))
-      return () => times(600, (i) => platform.call('GET /api/v1/sites', { key: projects[i % 20]?.key }))
-    },
+    wellBehaved: lists600,
+  },
+  {
+    name: '600 requests with invented keys at once',
+    prepare:
+      async ({ platform }) =>
+      () =>
+        times(600, (i) => platform.call('GET /api/v1/sites', { key: `svc_${`${i}`.padStart(8, 'x')}_${'k'.repeat(43)}` })),
+    wellBehaved: lists600,
   },
   {
     name: '72 deploy_files of 5 MB of one project at once',
