@@ -3,6 +3,9 @@ import { readyLines } from './ready.ts'
 import { startStack } from './stack.ts'
 import { settingWarnings } from './warnings.ts'
 
+// a terminal that was closed, or a pipe whose reader has gone, must not keep the rest from being stopped in good order
+for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined)
+
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
 /** `npm start`: runs the whole platform on this machine until SIGTERM, SIGINT or SIGHUP, then stops all of it. */

@@ -119,6 +119,25 @@ test('a start that is stopped while it starts leaves nothing', async () => {
   for (const role of roles) await expect(recordOf(role)).rejects.toThrow(/ENOENT/)
 })
 
+test('a start whose terminal is gone goes on, and leaves nothing when it is stopped', async () => {
+  const launcher = launch()
+  await waitUntil('the first step', () => / s\n/.test(launcher.output()), { timeoutMs: 60_000 })
+  launcher.process.stdout?.destroy()
+  launcher.process.stderr?.destroy()
+  await waitUntil(
+    'the api',
+    () =>
+      recordOf('api').then(
+        () => true,
+        () => false,
+      ),
+    { timeoutMs: 100_000, ended: launcher.exited.then(String) },
+  )
+  launcher.process.kill('SIGHUP')
+  expect(await launcher.exited).toBe(0)
+  for (const role of roles) await expect(recordOf(role)).rejects.toThrow(/ENOENT/)
+})
+
 test('a start is alone on its data directory, starts crashed processes again, and survives its own death', async () => {
   const first = launch()
   await ready(first)
