@@ -22,13 +22,14 @@ beforeAll(async () => {
   // the way to the edge when nothing listens on port 80
   const http = { PLINTH_HTTP_PORT: String(edgePort), PLINTH_DNS_CHECK_INTERVAL: `${intervalMs}ms` }
   w = await world({ edge: true, edgePort, env: { ...env, ...http } })
-  owner = await w.project('enterprise')
 })
 afterAll(async () => {
   await w?.[Symbol.asyncDispose]()
   await zone?.[Symbol.asyncDispose]()
 })
 beforeEach(async () => {
+  // look-ups are counted by project
+  owner = await w.project('enterprise')
   site = await makeSite(w, owner)
 })
 
