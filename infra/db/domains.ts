@@ -109,18 +109,15 @@ export async function deleteDomainsOfSite(tx: Tx, siteId: string, now: Date): Pr
 }
 
 /**
- * Takes the turn for one look-up by hand; false when another was taken less than `intervalMs` ago. One statement decides, for all
- * processes. An instant far in the future was written by a clock that was wrong.
+ * Takes the permit for one look-up by hand; false when another was taken less than `intervalMs` ago. One statement decides, for all
+ * processes; it waits for what else changes the domain at the moment. An instant far in the future was written by a clock that was wrong.
  */
 export async function takeLookUp(db: Db, projectId: string, id: string, now: Date, intervalMs: number): Promise<boolean> {
   const taken = await db
     .updateTable('domains')
     .set({ looked_up_at: now })
     .where('project_id', '=', projectId)
-    // another one that is being taken is not waited for: many at once would each keep a connection until it is decided
-    .where('id', 'in', (eb) =>
-      eb.selectFrom('domains').select('domains.id').where('domains.id', '=', id).forNoKeyUpdate().skipLocked(),
-    )
+    .where('id', '=', id)
     .where((eb) =>
       eb.or([
         eb('looked_up_at', 'is', null),
