@@ -40,7 +40,7 @@ export interface Admission {
   /** @throws AppError `too_many_requests`, `unavailable` */
   enter(...payers: readonly Payer[]): Admitted
   /**
-   * Runs the work when no other large request runs; payers take turns.
+   * Runs the work when no other large request of the payer runs, and at most one of others; payers take turns.
    * @throws AppError `too_many_requests`, `unavailable` when too many wait
    */
   runLarge<T>(payer: string, work: () => Promise<T>): Promise<T>
@@ -90,7 +90,7 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
   }
 
   const largeRequests = createFairQueue({
-    places: 1,
+    places: 2,
     placesPerPayer: 1,
     waiting: admissionLimits.largeRequests.serverWaiting,
     waitingPerPayer: admissionLimits.largeRequests.waiting,

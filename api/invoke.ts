@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../core/errors.ts'
+import { admissionLimits } from '../core/limits.ts'
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
 import type { Context } from './context.ts'
@@ -9,6 +10,8 @@ import type { Operation, Upload } from './operation.ts'
 /** The input of a call before it is checked. Only operations with raw bytes see the upload, only those with large bodies the texts. */
 export interface RawCall {
   readonly input: Record<string, unknown>
+  /** Of the body that the input came in. */
+  readonly bytes?: number
   readonly upload?: Upload
   readonly texts?: LongTexts
 }
@@ -24,8 +27,8 @@ export function authorize(op: Operation, ctx: Context): void {
  * suspension and plan (402); quotas and states follow in the handler. `receive` hands over the parsed body.
  */
 export async function invoke(op: Operation, ctx: Context, receive: () => Promise<RawCall>, pathNames: readonly string[] = []) {
+  const { input: raw, bytes = 0, upload, texts } = await receive()
   const call = async () => {
-    const { input: raw, upload, texts } = await receive()
     const input = parseInput(op.input, raw, pathNames) as never
     const target = (await op.load(ctx, input)) as never
     if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended()
@@ -35,7 +38,8 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
     const received = { ...(op.raw ? { upload } : {}), ...(op.largeBody ? { texts } : {}) }
     return await op.handler(ctx, { ...(input as object), ...received } as never, target)
   }
-  return op.largeBody ? await ctx.admission.runLarge(ctx.caller.project_id, call) : await call()
+  const isLarge = op.largeBody !== undefined && bytes > admissionLimits.largeRequests.bytes
+  return isLarge ? await ctx.admission.runLarge(ctx.caller.project_id, call) : await call()
 }
 
 export const suspended = () => paymentRequired('the project is suspended for non-payment; pay the bill, then try again')

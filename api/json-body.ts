@@ -11,6 +11,8 @@ import { type LongText, type LongTexts, longText } from './long-texts.ts'
 /** A parsed JSON document. Dispose it when its long strings are no longer needed. */
 export interface JsonBody extends AsyncDisposable {
   readonly value: unknown
+  /** As it arrived. */
+  readonly bytes: number
   /** The long strings, which stay in a file, by the marks that stand for them in `value`. They are valid. */
   readonly texts: LongTexts
 }
@@ -31,7 +33,9 @@ export async function receiveJson(
   await using stack = new AsyncDisposableStack()
   let file: FileHandle | undefined
   let heldBytes = 0
+  let bytes = 0
   for await (const chunk of arriving(request, { maxBytes: bounds.maxBytes, turn: () => admitted.turn() })) {
+    bytes += chunk.length
     const toSpill = scanner.scan(chunk)
     if (scanner.keptBytes > heldBytes) {
       admitted.hold('memory', scanner.keptBytes - heldBytes)
@@ -40,10 +44,10 @@ export async function receiveJson(
     if (toSpill.length === 0) continue
     admitted.hold(
       'spool',
-      toSpill.reduce((sum, bytes) => sum + bytes.length, 0),
+      toSpill.reduce((sum, part) => sum + part.length, 0),
     )
     file ??= stack.use(await openSpool(spoolDir))
-    for (const bytes of toSpill) await append(file, bytes)
+    for (const part of toSpill) await append(file, part)
   }
   const { json, spilled } = scanner.end()
   const value = parseJson(json)
@@ -51,7 +55,7 @@ export async function receiveJson(
   if (file) for (const [mark, range] of spilled) texts.set(mark, longText(file, range))
   for (const text of texts.values()) for await (const _piece of text.pieces());
   const owned = stack.move()
-  return { value, texts, [Symbol.asyncDispose]: () => owned.disposeAsync() }
+  return { value, bytes, texts, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }
 
 /**

@@ -109,7 +109,7 @@ function toolList(operations: readonly Operation[]): Tool[] {
 type Arguments = Record<string, unknown>
 
 /** A server for one caller; it holds no state between requests. */
-function createServer(operations: readonly Operation[], tools: readonly Tool[], ctx: Context, texts: LongTexts): Server {
+function createServer(operations: readonly Operation[], tools: readonly Tool[], ctx: Context, message: Message): Server {
   const server = new Server({ name: 'plinth', version: '2026-09-07' }, { capabilities: { tools: {} }, instructions })
   server.setRequestHandler('tools/list', () => ({ tools: [...tools] }))
   server.setRequestHandler('tools/call', async ({ params }) => {
@@ -119,7 +119,7 @@ function createServer(operations: readonly Operation[], tools: readonly Tool[], 
     try {
       authorize(op, ctx)
       requireConfirmation(op, params.arguments ?? {})
-      const result = await invoke(op, ctx, () => toolCall(op, params.arguments ?? {}, texts))
+      const result = await invoke(op, ctx, () => toolCall(op, params.arguments ?? {}, message))
       return answer(Array.isArray(result) ? { items: result } : (result as Arguments), result)
     } catch (error) {
       const visible = visibleError(error)
@@ -143,8 +143,8 @@ function requireConfirmation(op: Operation, { confirm }: Arguments): void {
 }
 
 /** Raw bytes are counted before the call begins, as the length that a REST client announces: quotas refuse before anything is stored. */
-async function toolCall(op: Operation, args: Arguments, texts: LongTexts): Promise<RawCall> {
-  if (!op.raw) return { input: args, texts }
+async function toolCall(op: Operation, args: Arguments, { bytes, texts }: Message): Promise<RawCall> {
+  if (!op.raw) return { input: args, bytes, texts }
   const field = rawMember(op.raw)
   const text = z.string().catch('').parse(args[field])
   const long = texts.get(text)
@@ -152,21 +152,23 @@ async function toolCall(op: Operation, args: Arguments, texts: LongTexts): Promi
     const expectedBytes = await countBase64Bytes(long, field)
     return { input: args, upload: { stream: base64Stream(long, field), expectedBytes } }
   }
-  const bytes = decodeBase64(text, field)
-  return { input: args, upload: { stream: Readable.from([bytes]), expectedBytes: bytes.length } }
+  const decoded = decodeBase64(text, field)
+  return { input: args, upload: { stream: Readable.from([decoded]), expectedBytes: decoded.length } }
 }
 
 /** A parsed message; its long strings are marks. */
 export interface Message {
   readonly value: unknown
+  readonly bytes: number
   readonly texts: LongTexts
 }
 
 /** Serves one parsed request of the caller: the stateless revision, the earlier handshake, or a bare `tools/call`. */
 export function createToolServer(operations: readonly Operation[]) {
   const tools = toolList(operations)
-  return async (request: Request, { value: parsedBody, texts }: Message, ctx: Context): Promise<Response> => {
-    const server = () => createServer(operations, tools, ctx, texts)
+  return async (request: Request, message: Message, ctx: Context): Promise<Response> => {
+    const { value: parsedBody } = message
+    const server = () => createServer(operations, tools, ctx, message)
     if (!(await isLegacyRequest(request, parsedBody))) {
       return await createMcpHandler(server, { legacy: 'reject' }).fetch(request, { parsedBody })
     }

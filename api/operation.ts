@@ -71,7 +71,7 @@ export interface Operation {
   /** How large a JSON body may be, when that is not the usual limit. */
   readonly maxBodyBytes?: number
   /**
-   * For JSON bodies that are too large for memory; such calls are processed one at a time in this process. Long strings of `longMembers`,
+   * For JSON bodies that may be too large for memory; large ones are processed two at a time in this process. Long strings of `longMembers`,
    * at any level, stay in a file: `texts` has them by the marks that stand for them.
    */
   readonly largeBody?: { readonly maxBytes: number; readonly longMembers: readonly string[] }

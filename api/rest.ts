@@ -79,7 +79,7 @@ async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, adm
   }
   if (shape.bodyNames.length > 0) {
     const body = await receiveJson(koa.req, bounds, { admitted, spoolDir: ctx.spoolDir })
-    const call = { input: { ...bodyInput(body.value, shape), ...named }, texts: body.texts }
+    const call = { input: { ...bodyInput(body.value, shape), ...named }, bytes: body.bytes, texts: body.texts }
     return { call, [Symbol.asyncDispose]: () => body[Symbol.asyncDispose]() }
   }
   refuseOtherBodies(koa.req)

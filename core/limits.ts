@@ -84,8 +84,8 @@ export const admissionLimits = {
   spool: { project: 800 * MB, site: 0, address: 0, server: 4096 * MB },
   /** Chunks of large bodies, of at most 64 KB, that are worked on in one turn of the event loop: at most some milliseconds. */
   chunksPerTurn: 4,
-  /** `deploy-files` requests that wait for the one that is processed. */
-  largeRequests: { waiting: 16, serverWaiting: 64 },
+  /** `deploy-files` requests with more bytes than this wait while another one of the payer is processed. */
+  largeRequests: { bytes: 64 * KB, waiting: 16, serverWaiting: 64 },
   /** Connections to the database; the pool has two more, for what nobody pays for. */
   connections: { held: 4, server: 8, waiting: 200, serverWaiting: 2000 },
   /** A request waits for a connection at most so long. */

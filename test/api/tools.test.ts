@@ -308,7 +308,7 @@ test('J10: a tool that takes confirm refuses without confirm: true, and only aft
     const ctx = { caller: { scope } } as Context
     const response = await serve(
       new Request('http://localhost/mcp', { method: 'POST', headers }),
-      { value: { jsonrpc: '2.0', id: 1, method, params }, texts: new Map() },
+      { value: { jsonrpc: '2.0', id: 1, method, params }, bytes: 0, texts: new Map() },
       ctx,
     )
     return ((await response.json()) as { result: unknown }).result
