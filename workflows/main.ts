@@ -26,6 +26,9 @@ import { bundleWorkflows, startControlWorker, startFetchWorker } from './worker.
 
 await runMain('worker', async () => {
   const config = loadConfig()
+  const bundle = bundleWorkflows()
+  // awaited below
+  bundle.catch(() => undefined)
   const log = createLogger('worker', config.logLevel)
   const temporal = { address: required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS'), namespace: config.temporal.namespace }
   const databaseUrl = required(config.database.url, 'PLINTH_DATABASE_URL')
@@ -50,7 +53,7 @@ await runMain('worker', async () => {
   // what a crash has left of repositories
   await rm(fetchesDir(config), { recursive: true, force: true })
   stack.use(startFetchWorker(temporal, deps))
-  stack.use(startControlWorker(temporal, deps, await bundleWorkflows()))
+  stack.use(startControlWorker(temporal, deps, await bundle))
   const dns = config.acme.directory && config.acme.dns
   if (dns) {
     const listen = parseServerAddress(dns.listen, 'PLINTH_ACME_DNS_LISTEN')

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
-import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import type { ScrubDeps } from '../infra/artifacts/scrub.ts'
 import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
+import { bundleWorkflowCode } from '../infra/temporal/bundle.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
@@ -19,8 +19,7 @@ import { queues } from './contract.ts'
 
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
 
-/** The code that runs inside the workflow sandbox, as one script; takes a second or two of webpack. */
-export const bundleWorkflows = () => bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
+export const bundleWorkflows = () => bundleWorkflowCode(workflowsPath)
 
 /** A forge that answers slowly holds up reports to other forges when as many are on their way, and nothing else. */
 const reportsAtOnce = 50

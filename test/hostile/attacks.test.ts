@@ -186,13 +186,16 @@ test.each(fillingAttacks)(
   async (attack: FillingAttack) => {
     const { name, prepare, wellBehaved, victims = [] } = attack
     const beside = (await measure(victims, await wellBehaved(await attacker()))).suffered
-    const { tookMs, suffered } = await measure(victims, await prepare(await attacker()))
-    await note(name, tookMs, suffered, beside)
+    const mostMs = (who: string) => Math.max(quickMs, mostTimes * (beside[who]?.worst ?? 0))
+    const slow = (suffered: Record<string, Suffered>) =>
+      Object.entries(suffered).filter(([who, { worst }]) => worst > mostMs(who))
+    let measured = await measure(victims, await prepare(await attacker()))
+    // one slow answer may be the machine's; what the attack does it does again
+    if (slow(measured.suffered).length > 0) measured = await measure(victims, await prepare(await attacker()))
+    await note(name, measured.tookMs, measured.suffered, beside)
     if (tree !== undefined) return
-    for (const [who, { worst, failed }] of Object.entries(suffered)) {
-      expect(worst, who).toBeLessThanOrEqual(Math.max(quickMs, mostTimes * (beside[who]?.worst ?? 0)))
-      expect(failed, who).toEqual({})
-    }
+    expect(slow(measured.suffered)).toEqual([])
+    for (const [who, { failed }] of Object.entries(measured.suffered)) expect(failed, who).toEqual({})
   },
 )
 
