@@ -10,7 +10,7 @@ export const agent = new Agent({ keepAlive: true })
 
 export interface Sent {
   readonly type: string
-  readonly body: string
+  readonly body: string | Buffer
   readonly headers?: Readonly<Record<string, string>>
 }
 export const json = (value: unknown): Sent => ({ type: 'application/json', body: JSON.stringify(value) })

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { apiOnSocket } from '../infra/local/api-client.ts'
+import { tarGz } from '../test/infra/archives.ts'
 import { caller, waitActive } from './client.ts'
 import { withStack } from './stack.ts'
 
@@ -10,17 +10,17 @@ import { withStack } from './stack.ts'
 //   npx node bench/cold-start.ts [--rounds 10]
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '10' } } })
-const files = [
-  { path: 'package.json', content: JSON.stringify({ name: 'bench', version: '1.0.0', scripts: { build: 'node build.cjs' } }) },
+const archive = tarGz([
+  { name: 'package.json', data: JSON.stringify({ name: 'bench', version: '1.0.0', scripts: { build: 'node build.cjs' } }) },
   {
-    path: 'package-lock.json',
-    content: JSON.stringify({ name: 'bench', version: '1.0.0', lockfileVersion: 3, packages: { '': { name: 'bench' } } }),
+    name: 'package-lock.json',
+    data: JSON.stringify({ name: 'bench', version: '1.0.0', lockfileVersion: 3, packages: { '': { name: 'bench' } } }),
   },
   {
-    path: 'build.cjs',
-    content: `const fs = require('node:fs'); fs.mkdirSync('dist'); fs.writeFileSync('dist/index.html', 'built')`,
+    name: 'build.cjs',
+    data: `const fs = require('node:fs'); fs.mkdirSync('dist'); fs.writeFileSync('dist/index.html', 'built')`,
   },
-]
+])
 
 process.stdout.write('round   warm: ready    build     cold: ready    build\n')
 let failures = 0
@@ -38,12 +38,11 @@ async function measure(): Promise<string> {
   let line = ''
   await withStack(async (stack) => {
     const readyAt = performance.now()
-    const { demo, config } = stack
+    const { demo } = stack
     if (!demo?.site) throw new Error('there is no demo site')
-    const answer = await apiOnSocket(config.sockets.api)(`POST /api/v1/sites/${demo.site.id}/deploy-files`, demo.key, { files })
-    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
-    const { id } = answer.body as { id: string }
-    const built = await waitActive(caller(stack, demo.key), id).then(
+    const call = caller(stack, demo.key)
+    const { id } = await call(`POST /api/v1/sites/${demo.site.id}/deploys`, { type: 'application/gzip', body: archive })
+    const built = await waitActive(call, id).then(
       () => seconds(performance.now() - readyAt),
       (error: Error) => {
         failures += 1
