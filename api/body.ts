@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { AppError, invalid } from '../core/errors.ts'
-import { maxToolBodyBytes, minBodyBytesPerSecond, slowBodyGraceMs } from '../core/limits.ts'
+import { maxToolBodyBytes, minBodyBytesPerSecond, slowBodyGraceMs, smallBodyBytes } from '../core/limits.ts'
 
 const mediaTypeOf = (request: IncomingMessage) =>
   (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
@@ -42,9 +42,6 @@ export interface Pace {
   readonly graceMs: number
   readonly minBytesPerSecond: number
 }
-
-/** So much of a body is handed on without waiting. */
-const smallBodyBytes = 64 * 1024
 
 const usualPace: Pace = { graceMs: slowBodyGraceMs, minBytesPerSecond: minBodyBytesPerSecond }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../core/errors.ts'
-import { admissionLimits } from '../core/limits.ts'
+import { smallBodyBytes } from '../core/limits.ts'
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
 import type { Context } from './context.ts'
@@ -38,7 +38,7 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
     const received = { ...(op.raw ? { upload } : {}), ...(op.largeBody ? { texts } : {}) }
     return await op.handler(ctx, { ...(input as object), ...received } as never, target)
   }
-  const isLarge = op.largeBody !== undefined && bytes > admissionLimits.largeRequests.bytes
+  const isLarge = op.largeBody !== undefined && bytes > smallBodyBytes
   return isLarge ? await ctx.admission.runLarge(ctx.caller.project_id, call) : await call()
 }
 

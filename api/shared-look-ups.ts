@@ -1,16 +1,21 @@
+interface Run<T> {
+  readonly running: Promise<T>
+  /** For those who ask while it runs. */
+  next?: Promise<T>
+}
+
 /**
  * Makes a look-up that runs at most once at a time for each name. Those who ask while it runs share the next run, so every answer was read
  * after it was asked for, and however many ask at once cost two runs.
  */
 export function shareLookUps<T>(lookUp: (name: string) => Promise<T>): (name: string) => Promise<T> {
-  const runs = new Map<string, { readonly running: Promise<T>; next?: Promise<T> }>()
+  const runs = new Map<string, Run<T>>()
 
   async function run(name: string): Promise<T> {
-    const running = lookUp(name)
-    const entry: { readonly running: Promise<T>; next?: Promise<T> } = { running }
+    const entry: Run<T> = { running: lookUp(name) }
     runs.set(name, entry)
     try {
-      return await running
+      return await entry.running
     } finally {
       if (!entry.next) runs.delete(name)
     }
@@ -19,10 +24,8 @@ export function shareLookUps<T>(lookUp: (name: string) => Promise<T>): (name: st
   return (name) => {
     const entry = runs.get(name)
     if (!entry) return run(name)
-    entry.next ??= entry.running.then(
-      () => run(name),
-      () => run(name),
-    )
+    const runNext = () => run(name)
+    entry.next ??= entry.running.then(runNext, runNext)
     return entry.next
   }
 }

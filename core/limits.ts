@@ -70,6 +70,8 @@ export const maxKeptJsonBytes = 8 * MB
 /** A body may arrive as slowly as its sender likes for so long, and then has to keep up this average. */
 export const slowBodyGraceMs = 10_000
 export const minBodyBytesPerSecond = 8 * KB
+/** A body of at most so many bytes waits for no other: neither its chunks nor the request. */
+export const smallBodyBytes = 64 * KB
 
 /**
  * What one process of the api admits at once: of one payer, and of all. Limits that have to hold across processes are in PostgreSQL. A payer
@@ -84,8 +86,8 @@ export const admissionLimits = {
   spool: { project: 800 * MB, site: 0, address: 0, server: 4096 * MB },
   /** Chunks of large bodies, of at most 64 KB, that are worked on in one turn of the event loop: at most some milliseconds. */
   chunksPerTurn: 4,
-  /** `deploy-files` requests with more bytes than this wait while another one of the payer is processed. */
-  largeRequests: { bytes: 64 * KB, waiting: 16, serverWaiting: 64 },
+  /** Large `deploy-files` requests that wait while another one of the payer is processed. */
+  largeRequests: { waiting: 16, serverWaiting: 64 },
   /** Connections to the database; the pool has two more, for what nobody pays for. */
   connections: { held: 4, server: 8, waiting: 200, serverWaiting: 2000 },
   /** A request waits for a connection at most so long. */

@@ -83,7 +83,7 @@ const homes: Record<string, readonly string[]> = {
   'prom-client': ['api'],
   undici: ['infra/caddy', 'infra/net/guarded-fetch.ts'],
   'isomorphic-git': ['infra/git'],
-  execa: ['runner', 'infra/local'],
+  execa: ['runner', 'infra/local', 'infra/temporal/bundle.ts'],
   tar: ['infra/archive', 'infra/toolchain.ts', 'infra/local'],
   yauzl: ['infra/archive'],
   semver: ['runner'],

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, statfs, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { execa } from 'execa'
@@ -8,6 +8,7 @@ import { claimDataDir } from '../../infra/local/data-dir.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { tarGz } from '../infra/archives.ts'
 import { ok, type Platform, report, type Site, startPlatform } from './platform.ts'
+import { readObjects } from './stored-objects.ts'
 
 // Check 22. The storage, and the snapshots of the edge, lie on small volumes of their own, which a file fills.
 
@@ -55,17 +56,8 @@ async function publish(content: string): Promise<void> {
 
 /** What lies in the storage under a name that is not that of its bytes, and what writes have left. */
 async function halfWritten(): Promise<string[]> {
-  const objects = join(volumeOf('cas'), 'objects')
-  const wrong = await readdir(join(volumeOf('cas'), 'incoming'))
-  for (const entry of await readdir(objects, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile() || entry.name.endsWith('.gz')) continue
-    const path = join(entry.parentPath, entry.name)
-    const sha256 = createHash('sha256')
-      .update(await readFile(path))
-      .digest('hex')
-    if (path.slice(objects.length).replaceAll('/', '') !== sha256) wrong.push(path)
-  }
-  return wrong
+  const { wrong } = await readObjects(volumeOf('cas'))
+  return [...wrong, ...(await readdir(join(volumeOf('cas'), 'incoming')))]
 }
 
 test('22: with the disk of the storage full uploads are refused with a message, sites are served, and freed space brings everything back', async () => {

@@ -1,16 +1,15 @@
 import { fork } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
-import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { openCas } from '../../infra/cas/open.ts'
 import { report } from './platform.ts'
+import { readObjects } from './stored-objects.ts'
 
 const kills = 200
 /** A writer that is ready is killed within so many milliseconds. */
@@ -38,28 +37,14 @@ test('24: a writer that is killed 200 times leaves no object that is not whole, 
     const stored: string[] = []
     for (let i = 0; i < kills; i += 4)
       stored.push(...(await Promise.all(Array.from({ length: 4 }, () => writeAndDie(url)))).flat())
-    const objects = join(root, 'objects')
-    const found = new Set<string>()
-    const torn: string[] = []
-    for (const entry of await readdir(objects, { recursive: true, withFileTypes: true })) {
-      if (!entry.isFile()) continue
-      const path = join(entry.parentPath, entry.name)
-      const bytes = await readFile(path)
-      const name = path.slice(objects.length).replaceAll('/', '').replace('.gz', '')
-      const isVariant = path.endsWith('.gz')
-      const sha256 = createHash('sha256')
-        .update(isVariant ? gunzipSync(bytes) : bytes)
-        .digest('hex')
-      if (sha256 !== name) torn.push(path)
-      if (!isVariant) found.add(name)
-    }
-    const lost = stored.filter((sha256) => !found.has(sha256))
+    const { hashes, wrong: torn } = await readObjects(root)
+    const lost = stored.filter((sha256) => !hashes.has(sha256))
     const leftovers = await readdir(join(root, 'incoming'))
     await (await openCas(url)).removeLeftovers(new Date(Date.now() + 1000))
     const kept = await readdir(join(root, 'incoming'))
     report(
       '24',
-      `${torn.length} of ${found.size} objects not whole, ${lost.length} of ${stored.length} lost in ${kills} kills, ${kept.length} of ${leftovers.length} leftovers kept`,
+      `${torn.length} of ${hashes.size} objects not whole, ${lost.length} of ${stored.length} lost in ${kills} kills, ${kept.length} of ${leftovers.length} leftovers kept`,
       '0, 0, 0',
     )
     expect([torn, lost, kept]).toEqual([[], [], []])
