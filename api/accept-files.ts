@@ -1,13 +1,13 @@
 import type { z } from 'zod'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
-import { type DeployRow, setRecommendations } from '../infra/db/deploys.ts'
-import type { SiteRow } from '../infra/db/sites.ts'
-import type { CheckResult } from '../infra/site-checks/find-recommendations.ts'
+import type { CheckResult } from '../services/checks/find-recommendations.ts'
+import { type DeployRow, setRecommendations } from '../services/deploys/deploys.ts'
+import type { SiteRow } from '../services/sites/sites.ts'
 import { acceptDeploy, type StoredFiles } from './accept-deploy.ts'
 import type { Context } from './context.ts'
 import type { PendingUpload } from './pending-upload.ts'
-import { type Deploy, deployView } from './resources/deploy.ts'
+import { type Deploy, deployView } from './views/deploy.ts'
 
 /** How long a response waits for advice; the workflow of the deploy looks through what is left. */
 const budgetMs = 150

@@ -15,7 +15,7 @@ import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard } from './operator/authenticate.ts'
 import { operatorOperations } from './operator/index.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
-import { gitHooks, loggedPath } from './visitor/git-hooks.ts'
+import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
 
 /** The operator as a caller: every scope, no project. */
 const operator: Caller = {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Context as Koa } from 'koa'
 import { AppError } from '../core/errors.ts'
-import { findKey, touchKey } from '../infra/db/keys.ts'
+import { findKey, touchKey } from '../services/projects/keys.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Deps } from './context.ts'
 import { shareLookUps } from './shared-look-ups.ts'

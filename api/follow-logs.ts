@@ -4,8 +4,8 @@ import { tooManyRequests, unavailable } from '../core/errors.ts'
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import { readLogText } from '../infra/build-logs/text.ts'
 import type { Db } from '../infra/db/database.ts'
-import { type DeployRow, findDeploy } from '../infra/db/deploys.ts'
 import type { Logger } from '../infra/log.ts'
+import { type DeployRow, findDeploy } from '../services/deploys/deploys.ts'
 import type { ServerSentEvent } from './operation.ts'
 
 const logPollMs = 200

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
-import { openFactsReader } from '../infra/site-checks/facts-reader.ts'
-import { createSiteChecks } from '../infra/site-checks/find-recommendations.ts'
+import { openFactsReader } from '../services/checks/facts-reader.ts'
+import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { median } from './statistics.ts'
 
 // What looking a site of 2,000 pages with 20 links each through costs: with an empty memory, and after one page has changed.

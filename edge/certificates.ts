@@ -3,8 +3,8 @@ import { LRUCache } from 'lru-cache'
 import { parseHost } from '../core/hosts.ts'
 import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import { open, openKeyring } from '../infra/crypto/seal.ts'
-import type { CertificateSink, StoredCertificate } from '../infra/db/certificate-feed.ts'
 import type { Logger } from '../infra/log.ts'
+import type { CertificateSink, StoredCertificate } from '../services/feeds/certificates.ts'
 import { openSnapshots } from './snapshot.ts'
 
 export interface CertificateTable extends CertificateSink, AsyncDisposable {

@@ -1,5 +1,5 @@
-import type { Route, RoutePreview, RouteSink } from '../infra/db/routes.ts'
 import type { Logger } from '../infra/log.ts'
+import type { Route, RoutePreview, RouteSink } from '../services/feeds/routes.ts'
 import { openSnapshots } from './snapshot.ts'
 
 export interface RouteTableOptions {

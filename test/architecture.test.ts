@@ -1,10 +1,10 @@
-import { globSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { bundleWorkflows } from '../workflows/worker.ts'
 
 const root = resolve(import.meta.dirname, '..')
-const sources = globSync('{core,infra,api,workflows,runner,edge,client}/**/*.{ts,mjs}', { cwd: root })
+const sources = globSync('{core,infra,services,api,workflows,runner,edge,client}/**/*.{ts,mjs}', { cwd: root })
 
 interface Import {
   readonly file: string
@@ -30,21 +30,24 @@ const packageOf = (target: string) =>
     .split('/')
     .slice(0, target.startsWith('@') ? 2 : 1)
     .join('/')
-const isOurs = ({ target }: Import) => /^(core|infra|api|workflows|runner|edge|client|test)\//.test(target)
+const isOurs = ({ target }: Import) => /^(core|infra|services|api|workflows|runner|edge|client|test)\//.test(target)
 
 /** What each folder may import of ours, besides itself. A longer prefix decides before a shorter one. */
+const contract = /^workflows\/contract(\/|\.ts$)/
+const infraWithoutDb = /^infra\/(?!db\/)/
 const allowed: Record<string, readonly RegExp[]> = {
   core: [],
   infra: [/^core\//],
-  'infra/local': [/^core\//, /^infra\//, /^workflows\/contract(\/|\.ts$)/],
-  api: [/^core\//, /^infra\//, /^workflows\/((client|mails|reports)\.ts$|contract(\/|\.ts$))/],
-  workflows: [/^core\//, /^infra\//],
-  'workflows/definitions': [/^core\//, /^workflows\/contract(\/|\.ts$)/],
+  'infra/local': [/^core\//, /^infra\//, contract],
+  services: [/^core\//, /^infra\/(?!local\/)/, contract],
+  api: [/^core\//, /^infra\/(?!local\/)/, /^services\//, /^workflows\/((client|mails|reports)\.ts$|contract(\/|\.ts$))/],
+  workflows: [/^core\//, /^infra\/(?!local\/)/, /^services\//],
+  'workflows/definitions': [/^core\//, contract],
   'workflows/contract.ts': [/^core\//],
   'workflows/contract': [/^core\//, /^workflows\/contract\.ts$/],
-  runner: [/^core\//, /^infra\/(?!db\/)/, /^workflows\/contract(\/|\.ts$)/],
+  runner: [/^core\//, infraWithoutDb, contract],
   client: [],
-  edge: [/^core\//, /^infra\/(?!db\/)/, /^infra\/db\/(routes|feed|certificate-feed|traffic)\.ts$/],
+  edge: [/^core\//, infraWithoutDb, /^infra\/db\/feed\.ts$/, /^services\/feeds\//],
 }
 
 const ruleOf = (file: string) =>
@@ -61,8 +64,41 @@ test('every import between our folders follows an arrow of the architecture', ()
   expect(wrong).toEqual([])
 })
 
+/** Subjects of the services: each may import those before it, so that they form no circle. */
+const subjects = [
+  'feeds',
+  'projects',
+  'storage',
+  'emails',
+  'checks',
+  'sites',
+  'reports',
+  'previews',
+  'deploys',
+  'builds',
+  'git',
+  'domains',
+  'certificates',
+  'removal',
+]
+
+test('a subject of the services imports only itself, earlier subjects and what all of them share', () => {
+  const places = imports.flatMap(({ file, target }) => {
+    const [, from, to] = [file, target].join(' ').match(/^services\/([^/.]+)\/\S+ services\/([^/.]+)\//) ?? []
+    return from !== undefined && to !== undefined
+      ? [{ file, target, from: subjects.indexOf(from), to: subjects.indexOf(to) }]
+      : []
+  })
+  expect(places.filter(({ from, to }) => from < 0 || to < 0 || to > from)).toEqual([])
+  expect(
+    readdirSync(join(root, 'services'))
+      .filter((name) => !name.includes('.'))
+      .sort(),
+  ).toEqual(subjects.toSorted())
+})
+
 test('the table of arrows is used: imports were found in every folder', () => {
-  for (const folder of ['core', 'infra', 'api', 'workflows', 'runner', 'edge']) {
+  for (const folder of ['core', 'infra', 'services', 'api', 'workflows', 'runner', 'edge']) {
     expect([folder, imports.some((edge) => edge.file.startsWith(`${folder}/`) && isOurs(edge))]).toEqual([folder, true])
   }
 })
@@ -74,7 +110,7 @@ test('core imports no package and nothing of Node', () => {
 /** The only folders that import a package. Others may be imported anywhere. */
 const homes: Record<string, readonly string[]> = {
   pg: ['infra/db'],
-  kysely: ['infra/db'],
+  kysely: ['infra/db', 'services'],
   koa: ['api'],
   '@koa/router': ['api'],
   '@modelcontextprotocol/server': ['api'],
@@ -89,8 +125,8 @@ const homes: Record<string, readonly string[]> = {
   semver: ['runner'],
   mime: ['infra/media.ts'],
   pino: ['infra/log.ts'],
-  'lru-cache': ['edge', 'infra/site-checks'],
-  htmlparser2: ['infra/site-checks/page-facts.ts'],
+  'lru-cache': ['edge', 'services/checks'],
+  htmlparser2: ['services/checks/page-facts.ts'],
   dns2: ['infra/dns'],
   'acme-client': ['infra/acme'],
   nodemailer: ['infra/mail'],
@@ -117,14 +153,15 @@ test('only the settings read the environment, besides the scripts that run insid
   expect(readers).toEqual(['infra/config.ts'])
 })
 
-test('the workflow bundle contains nothing of infra and no Node module', async () => {
+test('the workflow bundle contains nothing of infra or the services and no Node module', async () => {
   const { code } = await bundleWorkflows()
   expect(code).toContain('workflows/definitions')
   expect(code).not.toContain('/infra/')
+  expect(code).not.toContain('/services/')
 })
 
 test('the folders explain themselves in at most 40 lines', () => {
-  for (const folder of ['core', 'infra', 'api', 'workflows', 'runner', 'edge', 'client', 'test']) {
+  for (const folder of ['core', 'infra', 'services', 'api', 'workflows', 'runner', 'edge', 'client', 'test']) {
     const lines = readFileSync(join(root, folder, 'README.md'), 'utf8').split('\n').length
     expect([folder, lines <= 41]).toEqual([folder, true])
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type OpenedPreview, openGitPreview } from '../infra/db/git-previews.ts'
+import { type OpenedPreview, openGitPreview } from '../services/previews/git-previews.ts'
 import type { TestProject, World } from './world.ts'
 
 export const randomName = (prefix = 'site') => `${prefix}-${randomBytes(6).toString('hex')}`

@@ -1,7 +1,7 @@
 import { trustOf } from '../core/build-trust.ts'
 import { type Plans, planTitle } from '../core/plans.ts'
-import { findBuildFacts } from '../infra/db/build-facts.ts'
 import type { Db } from '../infra/db/database.ts'
+import { findBuildFacts } from '../services/builds/facts.ts'
 import type { BuildInput } from './contract.ts'
 
 /** What a runner needs to build the deploy's source, by the settings of now. Undefined when it has no source. */

@@ -1,6 +1,8 @@
 import { maxOrdersPerWindow, maxOrdersTrying, orderTurnMs, orderWindowMs } from '../core/certificates.ts'
 import { orderedPlatformNames } from '../infra/acme/platform-names.ts'
 import type { Config } from '../infra/config.ts'
+import type { Db } from '../infra/db/database.ts'
+import type { Logger } from '../infra/log.ts'
 import {
   beginOrder,
   countOrders,
@@ -8,11 +10,9 @@ import {
   listDueNames,
   listWaitingPlatformOrders,
   tryOrdersTurn,
-} from '../infra/db/certificates.ts'
-import type { Db } from '../infra/db/database.ts'
-import { deleteOldDnsChallenges } from '../infra/db/dns-challenges.ts'
-import { insertWorkflowSignals, insertWorkflowStart } from '../infra/db/workflow-starts.ts'
-import type { Logger } from '../infra/log.ts'
+} from '../services/certificates/certificates.ts'
+import { deleteOldDnsChallenges } from '../services/certificates/dns-challenges.ts'
+import { insertWorkflowSignals, insertWorkflowStart } from '../services/workflow-messages.ts'
 import type { Relay } from './client.ts'
 import { orderRetrySignal, orderStart } from './contract/certificates.ts'
 

@@ -7,8 +7,8 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client'
 import type { Db } from '../infra/db/database.ts'
-import { deleteWorkflowMessages, lockWorkflowMessages } from '../infra/db/workflow-starts.ts'
 import type { Logger } from '../infra/log.ts'
+import { deleteWorkflowMessages, lockWorkflowMessages } from '../services/workflow-messages.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
 import { queues, type WorkflowSignal, type WorkflowStart } from './contract.ts'
 

@@ -1,9 +1,9 @@
 import { maxMailsAboutOneThing } from '../core/limits.ts'
 import type { Letter } from '../core/mails.ts'
-import { takeAllowance } from '../infra/db/allowances.ts'
 import type { Tx } from '../infra/db/database.ts'
-import { countSuppressedMail, insertMailToOwner } from '../infra/db/mails.ts'
-import { insertWorkflowStart } from '../infra/db/workflow-starts.ts'
+import { countSuppressedMail, insertMailToOwner } from '../services/emails/emails.ts'
+import { takeAllowance } from '../services/projects/allowances.ts'
+import { insertWorkflowStart } from '../services/workflow-messages.ts'
 import { mailStart } from './contract/mails.ts'
 
 const hourMs = 3_600_000

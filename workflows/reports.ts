@@ -1,6 +1,6 @@
 import type { Tx } from '../infra/db/database.ts'
-import { findReportingSite } from '../infra/db/git-reports.ts'
-import { insertWorkflowSignals } from '../infra/db/workflow-starts.ts'
+import { findReportingSite } from '../services/reports/reports.ts'
+import { insertWorkflowSignals } from '../services/workflow-messages.ts'
 import { reportsSignal } from './contract/git.ts'
 
 /** Has the forge of a site told what is new, in the transaction of the change; wake the relay after the commit. */

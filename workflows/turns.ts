@@ -1,6 +1,6 @@
-import { grantTurns, type Permits } from '../infra/db/build-turns.ts'
 import type { Tx } from '../infra/db/database.ts'
-import { insertWorkflowSignals } from '../infra/db/workflow-starts.ts'
+import { grantTurns, type Permits } from '../services/builds/permits.ts'
+import { insertWorkflowSignals } from '../services/workflow-messages.ts'
 import { turnSignal } from './contract.ts'
 
 /**

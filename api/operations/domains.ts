@@ -5,10 +5,10 @@ import { maxDomainTextLength, parseDomain } from '../../core/domains.ts'
 import { conflict, invalid, tooManyRequests } from '../../core/errors.ts'
 import { maxLookUpsPerPause, unprovenDomainPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
-import { takeAllowance } from '../../infra/db/allowances.ts'
 import type { Tx } from '../../infra/db/database.ts'
-import { lookUpAllowance, resumeClaim } from '../../infra/db/domain-claims.ts'
-import { reopenDomain } from '../../infra/db/domain-work.ts'
+import { isPublicSuffix, toAsciiDomain } from '../../infra/dns/names.ts'
+import { lookUpAllowance, resumeClaim } from '../../services/domains/claims.ts'
+import { reopenDomain } from '../../services/domains/connecting.ts'
 import {
   type DomainRecord,
   deleteDomain,
@@ -21,13 +21,13 @@ import {
   removeUnproven,
   saveFindings,
   takeLookUp,
-} from '../../infra/db/domains.ts'
-import { lockProject } from '../../infra/db/projects.ts'
-import { bumpRoutes } from '../../infra/db/routes.ts'
-import { lockSite } from '../../infra/db/sites.ts'
-import { insertWorkflowSignals, insertWorkflowStart } from '../../infra/db/workflow-starts.ts'
-import { isPublicSuffix, toAsciiDomain } from '../../infra/dns/names.ts'
-import type { DomainLook } from '../../infra/domains/look-up.ts'
+} from '../../services/domains/domains.ts'
+import type { DomainLook } from '../../services/domains/look-up.ts'
+import { bumpRoutes } from '../../services/feeds/routes.ts'
+import { takeAllowance } from '../../services/projects/allowances.ts'
+import { lockProject } from '../../services/projects/projects.ts'
+import { lockSite } from '../../services/sites/sites.ts'
+import { insertWorkflowSignals, insertWorkflowStart } from '../../services/workflow-messages.ts'
 import { orderRetrySignal } from '../../workflows/contract/certificates.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
 import { queueMailToOwner } from '../../workflows/mails.ts'
@@ -45,9 +45,9 @@ import {
   findings,
   findingsOf,
   noSuchDomain,
-} from '../resources/domain.ts'
-import { Ok, site_id } from '../resources/fields.ts'
-import { siteOfCaller } from '../resources/site.ts'
+} from '../views/domain.ts'
+import { Ok, site_id } from '../views/fields.ts'
+import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Domains'
 

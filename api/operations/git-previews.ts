@@ -1,17 +1,22 @@
 import { z } from 'zod'
 import { conflict } from '../../core/errors.ts'
 import { isSameCommit } from '../../core/git-decision.ts'
-import { approveGitPreview, closeGitPreview, type ListedGitPreview, listGitPreviews } from '../../infra/db/git-previews.ts'
-import { lockProject } from '../../infra/db/projects.ts'
-import { lockSite } from '../../infra/db/sites.ts'
+import {
+  approveGitPreview,
+  closeGitPreview,
+  type ListedGitPreview,
+  listGitPreviews,
+} from '../../services/previews/git-previews.ts'
+import { lockProject } from '../../services/projects/projects.ts'
+import { lockSite } from '../../services/sites/sites.ts'
 import { queueReports } from '../../workflows/reports.ts'
 import { inTrash } from '../accept-deploy.ts'
 import { acceptGitDeploy } from '../accept-git-deploy.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
-import { Ok, site_id } from '../resources/fields.ts'
-import { GitPreview, gitPreviewOfCaller, gitPreviewView, preview_id } from '../resources/git-preview.ts'
-import { siteOfCaller } from '../resources/site.ts'
+import { Ok, site_id } from '../views/fields.ts'
+import { GitPreview, gitPreviewOfCaller, gitPreviewView, preview_id } from '../views/git-preview.ts'
+import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Git'
 

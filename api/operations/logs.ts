@@ -4,8 +4,8 @@ import { unavailable, unprocessable } from '../../core/errors.ts'
 import { readLogText } from '../../infra/build-logs/text.ts'
 import { hasWholeLog } from '../follow-logs.ts'
 import { operation } from '../operation.ts'
-import { deployOfCaller } from '../resources/deploy.ts'
-import { deploy_id } from '../resources/fields.ts'
+import { deployOfCaller } from '../views/deploy.ts'
+import { deploy_id } from '../views/fields.ts'
 
 const KiB = 1024
 

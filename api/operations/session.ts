@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { planNames } from '../../core/plans.ts'
 import { scopes, scopesOf } from '../../core/scopes.ts'
 import { operation } from '../operation.ts'
-import { isoTimeOrNull, time } from '../resources/fields.ts'
+import { isoTimeOrNull, time } from '../views/fields.ts'
 
 export const whoami = operation({
   id: 'whoami',

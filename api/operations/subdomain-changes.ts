@@ -4,17 +4,17 @@ import { maxCancelledChanges } from '../../core/limits.ts'
 import { readable, subdomainChangeLetter } from '../../core/mails.ts'
 import { siteUrl } from '../../infra/config.ts'
 import { databaseTime, type Tx } from '../../infra/db/database.ts'
-import { lockProject } from '../../infra/db/projects.ts'
-import { lockSite } from '../../infra/db/sites.ts'
+import { lockProject } from '../../services/projects/projects.ts'
+import { lockSite } from '../../services/sites/sites.ts'
 import {
   cancelSubdomainChange,
   findLastChange,
   insertSubdomainChange,
   listCancelledChanges,
   type SubdomainChangeRow,
-} from '../../infra/db/subdomain-changes.ts'
-import { holdSubdomain } from '../../infra/db/subdomains.ts'
-import { insertWorkflowSignals, insertWorkflowStart } from '../../infra/db/workflow-starts.ts'
+} from '../../services/sites/subdomain-changes.ts'
+import { holdSubdomain } from '../../services/sites/subdomains.ts'
+import { insertWorkflowSignals, insertWorkflowStart } from '../../services/workflow-messages.ts'
 import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/names.ts'
 import { queueMailToOwner } from '../../workflows/mails.ts'
 import { inTrash } from '../accept-deploy.ts'
@@ -22,9 +22,9 @@ import type { Context } from '../context.ts'
 import { checkHeldSubdomains, secondsUntil } from '../gates.ts'
 import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
-import { isoTime, site_id, time } from '../resources/fields.ts'
-import { noSuchSite, siteOfCaller } from '../resources/site.ts'
 import { readSubdomain, requirePlanFor, subdomainField, taken } from '../subdomains.ts'
+import { isoTime, site_id, time } from '../views/fields.ts'
+import { noSuchSite, siteOfCaller } from '../views/site.ts'
 
 const tag = 'Sites'
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { listMails } from '../../infra/db/mails.ts'
+import { listMails } from '../../services/emails/emails.ts'
 import { operation } from '../operation.ts'
-import { isoTime, isoTimeOrNull, time } from '../resources/fields.ts'
+import { isoTime, isoTimeOrNull, time } from '../views/fields.ts'
 
 const Mail = z
   .object({

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { listDamage } from '../../infra/artifacts/damage.ts'
-import { readStorageHealth } from '../../infra/db/storage-health.ts'
+import { listDamage } from '../../services/storage/damage.ts'
+import { readStorageHealth } from '../../services/storage/health.ts'
 import { operation } from '../operation.ts'
-import { isoTime, isoTimeOrNull, sha256, time } from '../resources/fields.ts'
+import { isoTime, isoTimeOrNull, sha256, time } from '../views/fields.ts'
 
 const DamagedObject = z
   .object({

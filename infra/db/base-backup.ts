@@ -1,5 +1,7 @@
 import pg from 'pg'
-import { backupLock } from './sweep.ts'
+
+/** Held by the session of a backup: the sweeper removes nothing until it ends. */
+export const backupLock = 5_377_002
 
 /** Steps of a copy of a running server's data folder, in this order. */
 export interface BaseBackupSteps {

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxDeployFilesBodyBytes } from '../../core/limits.ts'
 import { defaultPlans } from '../../core/plans.ts'
-import { addBuildMinutes } from '../../infra/db/usage.ts'
+import { addBuildMinutes } from '../../services/projects/usage.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 

@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { loggedPath } from '../../api/visitor/git-hooks.ts'
+import { loggedPath } from '../../api/webhooks/git-hooks.ts'
 import { openKeyring, seal } from '../../infra/crypto/seal.ts'
 import { makeWebhookSecret } from '../../infra/forges/verify.ts'
 import { changeProof, readWebhook, type Webhook, webhookNames, webhookSecret, webhookSentAt } from '../infra/forges-fixtures.ts'

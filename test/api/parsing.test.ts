@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { listDeploys } from '../../infra/db/deploys.ts'
+import { listDeploys } from '../../services/deploys/deploys.ts'
 import { makeSite, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 

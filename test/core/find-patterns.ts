@@ -10,7 +10,7 @@ export interface FoundPattern {
 }
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const product = ['api', 'core', 'edge', 'infra', 'runner', 'workflows']
+const product = ['api', 'core', 'edge', 'infra', 'runner', 'services', 'workflows']
 
 /**
  * Every regular expression in the source of the product: literals, and those made by `RegExp`.

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Db, openDatabase } from '../../infra/db/database.ts'
-import { bumpRoutes, followRoutes, type Route, type RouteSink } from '../../infra/db/routes.ts'
+import { bumpRoutes, followRoutes, type Route, type RouteSink } from '../../services/feeds/routes.ts'
 import { createDatabase } from '../database.ts'
 
 let database: Awaited<ReturnType<typeof createDatabase>>

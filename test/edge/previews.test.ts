@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createPreviewTokens, hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
-import type { Route } from '../../infra/db/routes.ts'
+import type { Route } from '../../services/feeds/routes.ts'
 import { type Ask, ask, type Files, openTestEdge, routeOf, sendRaw, storeFiles, type TestEdge } from './test-edge.ts'
 
 const tokens = createPreviewTokens(Buffer.alloc(32, 1))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openRouteTable, type RouteTable } from '../../edge/routes.ts'
 import { openSnapshots } from '../../edge/snapshot.ts'
-import type { Route } from '../../infra/db/routes.ts'
+import type { Route } from '../../services/feeds/routes.ts'
 import { log, platformDomain, routeOf } from './test-edge.ts'
 
 let dir: string

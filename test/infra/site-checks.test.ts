@@ -5,10 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
-import { type FactsReader, openFactsReader } from '../../infra/site-checks/facts-reader.ts'
-import type { FileToRead } from '../../infra/site-checks/facts-thread.ts'
-import { createSiteChecks } from '../../infra/site-checks/find-recommendations.ts'
-import { readPageFacts } from '../../infra/site-checks/page-facts.ts'
+import { type FactsReader, openFactsReader } from '../../services/checks/facts-reader.ts'
+import type { FileToRead } from '../../services/checks/facts-thread.ts'
+import { createSiteChecks } from '../../services/checks/find-recommendations.ts'
+import { readPageFacts } from '../../services/checks/page-facts.ts'
 
 let dir: string
 let disk: Cas

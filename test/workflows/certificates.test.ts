@@ -3,9 +3,9 @@ import { Client, Connection } from '@temporalio/client'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { describeCertificate } from '../../infra/acme/certificates.ts'
-import { beginOrder, type OrderRun } from '../../infra/db/certificates.ts'
-import { insertWorkflowStart } from '../../infra/db/workflow-starts.ts'
 import { freePort } from '../../infra/local/ports.ts'
+import { beginOrder, type OrderRun } from '../../services/certificates/certificates.ts'
+import { insertWorkflowStart } from '../../services/workflow-messages.ts'
 import { startDueOrders } from '../../workflows/certificates.ts'
 import {
   certificateRenewal,

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { dropUnusedBlobs, sweepObjects } from '../../infra/artifacts/sweep.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
+import { dropUnusedBlobs, sweepObjects } from '../../services/storage/sweep.ts'
 import { makeSite } from '../make.ts'
 import { type Answer, type TestProject, type World, world } from '../world.ts'
 

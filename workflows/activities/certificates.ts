@@ -9,6 +9,8 @@ import { createProofs, type Proofs } from '../../infra/acme/proofs.ts'
 import { createReachCheck } from '../../infra/acme/reach.ts'
 import { required } from '../../infra/config.ts'
 import { openKeyring, seal } from '../../infra/crypto/seal.ts'
+import { openResolver } from '../../infra/dns/resolver.ts'
+import { dnsServers } from '../../infra/dns/servers.ts'
 import {
   type CertificateRow,
   endOrder,
@@ -16,10 +18,8 @@ import {
   type OrderRun,
   setOrderError,
   storeCertificate,
-} from '../../infra/db/certificates.ts'
-import { deleteDnsChallenge, insertDnsChallenge } from '../../infra/db/dns-challenges.ts'
-import { openResolver } from '../../infra/dns/resolver.ts'
-import { dnsServers } from '../../infra/dns/servers.ts'
+} from '../../services/certificates/certificates.ts'
+import { deleteDnsChallenge, insertDnsChallenge } from '../../services/certificates/dns-challenges.ts'
 import { type OrdersDeps, startDueOrders } from '../certificates.ts'
 import type { CertificateActivities, OrderResult, OrderStep } from '../contract/certificates.ts'
 import { beating } from './beating.ts'

@@ -1,9 +1,9 @@
 import type { Cas } from '../../infra/cas/cas.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import type { Db } from '../../infra/db/database.ts'
-import { findUncheckedDeploy, setRecommendations } from '../../infra/db/deploys.ts'
 import type { Logger } from '../../infra/log.ts'
-import type { SiteChecks } from '../../infra/site-checks/find-recommendations.ts'
+import type { SiteChecks } from '../../services/checks/find-recommendations.ts'
+import { findUncheckedDeploy, setRecommendations } from '../../services/deploys/deploys.ts'
 import type { CheckActivities } from '../contract.ts'
 
 const budgetMs = 20_000

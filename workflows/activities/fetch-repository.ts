@@ -13,20 +13,20 @@ import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import type { Config } from '../../infra/config.ts'
 import { type Keyring, open } from '../../infra/crypto/seal.ts'
 import { type Db, isDatabaseAway } from '../../infra/db/database.ts'
+import type { FetchedSource } from '../../infra/git/fetch-repository.ts'
+import { GitError } from '../../infra/git/git-error.ts'
+import type { SourceFetcher } from '../../infra/git/source-fetcher.ts'
+import type { Logger } from '../../infra/log.ts'
 import {
   type FetchedContent,
   findGitFetch,
   type GitFetch,
   setFetchedSource,
   waitForRepository,
-} from '../../infra/db/git-deploys.ts'
-import { insertGitReport } from '../../infra/db/git-reports.ts'
-import { lockProject } from '../../infra/db/projects.ts'
-import { holdSweeper } from '../../infra/db/sweep.ts'
-import type { FetchedSource } from '../../infra/git/fetch-repository.ts'
-import { GitError } from '../../infra/git/git-error.ts'
-import type { SourceFetcher } from '../../infra/git/source-fetcher.ts'
-import type { Logger } from '../../infra/log.ts'
+} from '../../services/git/deploys.ts'
+import { lockProject } from '../../services/projects/projects.ts'
+import { insertGitReport } from '../../services/reports/reports.ts'
+import { holdSweeper } from '../../services/storage/unneeded-objects.ts'
 import { findBuildInput } from '../build-input.ts'
 import type { Relay } from '../client.ts'
 import type { DeployRunInput, FetchActivities, FetchInput, FetchResult } from '../contract.ts'

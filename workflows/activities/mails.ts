@@ -1,7 +1,7 @@
 import type { Db } from '../../infra/db/database.ts'
-import { findMail, setMailOutcome } from '../../infra/db/mails.ts'
 import type { Logger } from '../../infra/log.ts'
 import { type Mailer, MailRefused } from '../../infra/mail/mailer.ts'
+import { findMail, setMailOutcome } from '../../services/emails/emails.ts'
 import type { MailActivities } from '../contract/mails.ts'
 
 export interface MailActivityDeps {

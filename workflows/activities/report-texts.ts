@@ -1,8 +1,8 @@
 import { type Config, previewUrl, siteUrl } from '../../infra/config.ts'
 import { issuedToken, type PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
-import type { CommentKey, CommentReportRow, CommitReportRow } from '../../infra/db/git-reports.ts'
 import type { CommentReport, DeploymentReport, ReportState, StatusReport } from '../../infra/forges/client.ts'
 import { commentText, type ReportFacts, statusText } from '../../infra/forges/texts.ts'
+import type { CommentKey, CommentReportRow, CommitReportRow } from '../../services/reports/reports.ts'
 
 interface ReportTextsDeps {
   readonly config: Config

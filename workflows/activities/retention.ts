@@ -1,4 +1,4 @@
-import { applyRetention, type RetentionDeps } from '../../infra/artifacts/retention.ts'
+import { applyRetention, type RetentionDeps } from '../../services/deploys/retention.ts'
 import type { RetentionActivities } from '../contract.ts'
 import { queueReports } from '../reports.ts'
 

@@ -1,6 +1,6 @@
 import { activityInfo, heartbeat } from '@temporalio/activity'
-import { type ScrubDeps, type ScrubProgress, verifyPrefix } from '../../infra/artifacts/scrub.ts'
-import { forgetRepairsBefore, listPrefixesToVerify } from '../../infra/db/storage-health.ts'
+import { forgetRepairsBefore, listPrefixesToVerify } from '../../services/storage/health.ts'
+import { type ScrubDeps, type ScrubProgress, verifyPrefix } from '../../services/storage/scrub.ts'
 import type { ScrubActivities } from '../contract/storage.ts'
 
 /** Operators see what was repaired for so long. */

@@ -1,0 +1,105 @@
+import { z } from 'zod'
+import { buildModes, deployAllows, deployStatuses, sourceKinds } from '../../core/deploy.ts'
+import { notFound } from '../../core/errors.ts'
+import { previewUrl } from '../../infra/config.ts'
+import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
+import { type DeployRow, findDeploy } from '../../services/deploys/deploys.ts'
+import { findLivePreviews } from '../../services/previews/previews.ts'
+import { findSite } from '../../services/sites/sites.ts'
+import type { Context } from '../context.ts'
+import { isoTime, isoTimeOrNull, time } from './fields.ts'
+import { recommendations } from './recommendation.ts'
+
+export const Deploy = z
+  .object({
+    id: z.uuid(),
+    site_id: z.uuid(),
+    status: z.enum(deployStatuses),
+    error: z.string().nullable().describe('Why it failed, with the last lines of the build.'),
+    source_kind: z.enum(sourceKinds),
+    build_mode: z
+      .enum(buildModes)
+      .nullable()
+      .describe('build: commands ran; static: published as sent; copy: files were stored already.'),
+    is_preview: z.boolean().describe('Built without publishing; activation clears it.'),
+    artifacts_purged: z.boolean().describe('The files were deleted; the record stays.'),
+    activate: z.boolean().describe('Whether it goes live by itself when it is ready.'),
+    skipped_paths: z.array(z.string()).describe('Files that were not published.'),
+    file_count: z.int().nullable(),
+    total_bytes: z.int().nullable(),
+    git: z.object({ commit: z.string(), ref: z.string(), message: z.string(), author: z.string() }).nullable(),
+    preview_url: z
+      .url()
+      .nullable()
+      .describe('The link that shows it unpublished, while there is one: its own, or that of its branch.'),
+    created_at: time,
+    started_at: time.nullable(),
+    finished_at: time.nullable(),
+    activated_at: time.nullable(),
+    build_seconds: z.int().nullable(),
+    recommendations: recommendations.describe(
+      'What the checks of the site found in the files; absent when they are off, have not ended, or found nothing.',
+    ),
+  })
+  .meta({ id: 'Deploy' })
+
+type Shown = Pick<Context, 'config' | 'db' | 'previewTokens'>
+
+export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<typeof Deploy>> {
+  const view = viewOf(row, (await previewUrls(ctx, [row])).get(row.id))
+  if (!row.recommendations?.length) return view
+  const site = await findSite(ctx.db, row.project_id, row.site_id)
+  return site?.checks_enabled ? { ...view, recommendations: row.recommendations } : view
+}
+
+/** Without recommendations: a list of deploys would be little else. */
+export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promise<z.input<typeof Deploy>[]> {
+  const urls = await previewUrls(ctx, rows)
+  return rows.map((row) => viewOf(row, urls.get(row.id)))
+}
+
+/** By the deploy's id. A link whose token came from another secret key does not open any more. */
+async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly DeployRow[]): Promise<Map<string, string>> {
+  const showable = rows.filter((row) => deployAllows('preview', row.status) && !row.artifacts_purged)
+  const previews = await findLivePreviews(
+    db,
+    showable.map((row) => row.id),
+  )
+  const links = previews.flatMap((preview) => {
+    const token = issuedToken(previewTokens, preview)
+    return token === undefined ? [] : [[preview.deploy_id, previewUrl(config, token)] as const]
+  })
+  // of two links of a deploy the first one stays
+  return new Map(links.toReversed())
+}
+
+function viewOf(row: DeployRow, preview_url: string | undefined): z.input<typeof Deploy> {
+  return {
+    id: row.id,
+    site_id: row.site_id,
+    status: row.status,
+    error: row.error,
+    source_kind: row.source_kind,
+    build_mode: row.build_mode,
+    is_preview: row.is_preview,
+    artifacts_purged: row.artifacts_purged,
+    activate: row.activate,
+    skipped_paths: row.skipped_paths,
+    file_count: row.file_count,
+    total_bytes: row.total_bytes,
+    git: row.git,
+    preview_url: preview_url ?? null,
+    created_at: isoTime(row.created_at),
+    started_at: isoTimeOrNull(row.started_at),
+    finished_at: isoTimeOrNull(row.finished_at),
+    activated_at: isoTimeOrNull(row.activated_at),
+    build_seconds: row.build_seconds,
+  }
+}
+
+/** @throws AppError `not_found` */
+export async function deployOfCaller(ctx: Context, { deploy_id }: { deploy_id: string }): Promise<DeployRow> {
+  const deploy = await findDeploy(ctx.db, ctx.caller.project_id, deploy_id)
+  if (!deploy) throw notFound('there is no deploy with this id in the project; list_deploys shows those of a site')
+  return deploy
+}

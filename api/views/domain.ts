@@ -1,0 +1,133 @@
+import { z } from 'zod'
+import {
+  challengeAlias,
+  challengeName,
+  type Diagnostics,
+  diagnosisChecks,
+  verificationName,
+  withPrimaries,
+} from '../../core/domains.ts'
+import { notFound } from '../../core/errors.ts'
+import type { Config } from '../../infra/config.ts'
+import { type DomainRecord, findDomain } from '../../services/domains/domains.ts'
+import { servingAddresses } from '../../services/domains/look-up.ts'
+import type { Context } from '../context.ts'
+import { isoTime, isoTimeOrNull, time } from './fields.ts'
+
+export const domain_id = z.uuid().describe('Id of the domain.')
+
+const ARecord = z
+  .object({ ok: z.boolean(), found: z.array(z.string()), expected: z.array(z.string()), message: z.string() })
+  .meta({ id: 'ARecord' })
+
+const Diagnosis = z
+  .object({
+    check: z.enum(diagnosisChecks),
+    ok: z.boolean(),
+    found: z.array(z.string()),
+    message: z.string().describe('What was found and, when it is not right, what to do.'),
+  })
+  .meta({ id: 'Diagnosis' })
+
+const Certificate = z
+  .object({
+    status: z.enum(['none', 'pending', 'issued', 'error']),
+    expires_at: time.nullable(),
+    error: z.string().nullable().describe('Why the last try failed.'),
+    next_try_at: time.nullable(),
+  })
+  .meta({ id: 'Certificate' })
+
+/** What the latest look at a domain has found; null and empty before the first. */
+export const findings = {
+  a_record: ARecord.nullable().describe('Whether visitors are led here; it never decides about `verified`.'),
+  certificate: Certificate,
+  diagnostics: z.array(Diagnosis).describe('What else was looked at; the list may grow.'),
+  next_check_at: time
+    .nullable()
+    .describe('When the platform looks by itself; null when it has given up: verify the domain then.'),
+}
+
+export const Domain = z
+  .object({
+    id: z.uuid(),
+    site_id: z.uuid(),
+    domain: z.string().describe('In lower case and punycode.'),
+    verified: z.boolean().describe('Only a verified domain shows the site.'),
+    verification_token: z.string(),
+    txt: z
+      .object({ type: z.literal('TXT'), name: z.string(), value: z.string() })
+      .describe('The record that proves the ownership. Keep it: it is looked for every day.'),
+    a: z
+      .object({ type: z.literal('A'), name: z.string(), values: z.array(z.string()) })
+      .describe('The records that lead visitors here.'),
+    cname: z
+      .object({ type: z.literal('CNAME'), name: z.string(), value: z.string() })
+      .nullable()
+      .describe('The record that the certificate of a wildcard needs; null for other domains.'),
+    redirects_to: z
+      .string()
+      .nullable()
+      .describe('The domain of the site to which this one leads, as www to the name without it.'),
+    ...findings,
+    created_at: time,
+    verified_at: time.nullable(),
+  })
+  .meta({ id: 'Domain' })
+
+/** @param row one of a site whose other domains do not matter, as an unverified one */
+export const domainView = (config: Config, row: DomainRecord) => viewOf(config, row, null)
+
+/** All domains of one site, in the order in which they were added. */
+export function domainViews(config: Config, rows: readonly DomainRecord[]): z.input<typeof Domain>[] {
+  const verified = rows.filter((row) => row.verified_at !== null)
+  const primaries = new Map(withPrimaries(verified).map(({ domain, primary }) => [domain, primary]))
+  return rows.map((row) => viewOf(config, row, primaries.get(row.domain) ?? null))
+}
+
+function viewOf(config: Config, row: DomainRecord, redirects_to: string | null): z.input<typeof Domain> {
+  const { domain, verification_token } = row
+  const zone = domain.startsWith('*.') ? config.acme.dns?.zone : undefined
+  return {
+    id: row.id,
+    site_id: row.site_id,
+    domain,
+    verified: row.verified_at !== null,
+    verification_token,
+    txt: { type: 'TXT', name: verificationName(domain), value: verification_token },
+    a: { type: 'A', name: domain, values: servingAddresses(config) },
+    cname: zone === undefined ? null : { type: 'CNAME', name: challengeName(domain), value: challengeAlias(domain, zone) },
+    redirects_to,
+    ...findingsOf(config, row),
+    created_at: isoTime(row.created_at),
+    verified_at: isoTimeOrNull(row.verified_at),
+  }
+}
+
+export const findingsOf = (config: Config, row: DomainRecord) => ({
+  a_record: row.a_record,
+  certificate: certificateOf(config, row),
+  diagnostics: mutable(row.diagnostics ?? []),
+  next_check_at: isoTimeOrNull(row.next_check_at),
+})
+
+function certificateOf({ acme }: Config, row: DomainRecord): z.input<typeof Certificate> {
+  const none = { status: 'none', expires_at: null, error: null, next_try_at: null } as const
+  const told = { error: row.certificate_error, next_try_at: isoTimeOrNull(row.certificate_next_try_at) }
+  if (row.secured) return { status: 'issued', expires_at: isoTimeOrNull(row.certificate_expires_at), ...told }
+  if (acme.directory === undefined) return none
+  if (row.certificate_error !== null) return { ...none, status: 'error', ...told }
+  const isAwaited = row.order_id !== null || (row.verified_at !== null && row.connected_at === null)
+  return isAwaited ? { ...none, status: 'pending', ...told } : none
+}
+
+const mutable = (diagnostics: Diagnostics) => diagnostics.map((diagnosis) => ({ ...diagnosis, found: [...diagnosis.found] }))
+
+/** @throws AppError `not_found` */
+export async function domainOfCaller(ctx: Context, input: { domain_id: string }): Promise<DomainRecord> {
+  const domain = await findDomain(ctx.db, ctx.caller.project_id, input.domain_id)
+  if (!domain) throw noSuchDomain()
+  return domain
+}
+
+export const noSuchDomain = () => notFound('there is no domain with this id in the project; list_domains shows those of a site')

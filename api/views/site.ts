@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { notFound } from '../../core/errors.ts'
+import { type Config, siteUrl } from '../../infra/config.ts'
+import { findSite, type SiteRow } from '../../services/sites/sites.ts'
+import type { Context } from '../context.ts'
+import { isoTime, isoTimeOrNull, time } from './fields.ts'
+import { recommendations } from './recommendation.ts'
+
+export const Site = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    description: z.string().nullable(),
+    subdomain: z.string(),
+    url: z.url().describe('Where the site is served.'),
+    form_endpoint: z.url().describe('Where forms of the site are posted to.'),
+    enabled: z.boolean().describe('A disabled site answers with a temporarily-unavailable page.'),
+    checks_enabled: z.boolean().describe('Whether publishing looks for things to recommend.'),
+    root_dir: z.string().nullable().describe('The folder of a source that is built and published; null is its root.'),
+    deletion_scheduled_at: time.nullable().describe('Set while the site is in the trash.'),
+    active_deploy_id: z.uuid().nullable().describe('The deploy that visitors see.'),
+    pending_subdomain: z
+      .object({ subdomain: z.string(), switch_at: time })
+      .nullable()
+      .describe('The name that the site will have, and from when on; null when no change is pending.'),
+    access_mode: z.enum(['password', 'email', 'subscribers', 'members', 'paid']).nullable(),
+    created_at: time,
+    updated_at: time,
+    recommendations: recommendations.describe(
+      'Only of get_site: what the checks found in the files that visitors see; absent when they are off or found nothing.',
+    ),
+  })
+  .meta({ id: 'Site' })
+
+export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    subdomain: row.subdomain,
+    url: siteUrl(config, row.subdomain),
+    form_endpoint: `${config.urls.base}/f/${row.id}`,
+    enabled: row.enabled,
+    checks_enabled: row.checks_enabled,
+    root_dir: row.root_dir,
+    deletion_scheduled_at: isoTimeOrNull(row.deletion_scheduled_at),
+    active_deploy_id: row.active_deploy_id,
+    pending_subdomain: pendingView(row),
+    access_mode: null,
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
+  }
+}
+
+function pendingView({ pending_subdomain: subdomain, pending_switch_at }: SiteRow): z.input<typeof Site>['pending_subdomain'] {
+  return subdomain === null || pending_switch_at === null ? null : { subdomain, switch_at: isoTime(pending_switch_at) }
+}
+
+/** @throws AppError `not_found` */
+export async function siteOfCaller(ctx: Context, { site_id }: { site_id: string }): Promise<SiteRow> {
+  const site = await findSite(ctx.db, ctx.caller.project_id, site_id)
+  if (!site) throw noSuchSite()
+  return site
+}
+
+export const noSuchSite = () => notFound('there is no site with this id in the project; list_sites shows them all')

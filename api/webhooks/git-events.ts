@@ -1,0 +1,185 @@
+import type { GitSource } from '../../core/deploy.ts'
+import { notFound } from '../../core/errors.ts'
+import {
+  decidePush,
+  type KnownRef,
+  type PushDecision,
+  type PushRules,
+  previewRef,
+  type SkipReason,
+} from '../../core/git-decision.ts'
+import type { Delivery, Forge, GitEvent, PullRequest, Push } from '../../core/git-push.ts'
+import { planAllows } from '../../core/plans.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import { claimDelivery, type HookedConnection } from '../../services/git/connections.ts'
+import { newestGitDeploy } from '../../services/git/deploys.ts'
+import { closeGitPreview, findGitPreview, openGitPreview } from '../../services/previews/git-previews.ts'
+import { lockProject } from '../../services/projects/projects.ts'
+import { lockSite } from '../../services/sites/sites.ts'
+import { queueReports } from '../../workflows/reports.ts'
+import { acceptGitDeploy } from '../accept-git-deploy.ts'
+import type { Deps } from '../context.ts'
+
+/** What came of one event of a delivery. */
+export type Taken =
+  | { readonly kind: 'deployed'; readonly deploy_id: string; readonly merged: boolean }
+  | { readonly kind: 'skipped'; readonly reason: SkipReason }
+
+/** One event of a delivery, and where it is to take effect. */
+interface Arrived {
+  readonly connection: HookedConnection
+  readonly forge: Forge
+  readonly event: GitEvent
+  /** What the forge calls this part of the delivery; undefined when it has no name for it. */
+  readonly delivery_id: string | undefined
+}
+
+export const noHookedSite = () =>
+  notFound('no repository is connected here; the connection of the site shows the address of its webhook')
+
+export const siteOf = ({ site_id, project_id, site_name }: HookedConnection) => ({ id: site_id, project_id, name: site_name })
+
+/**
+ * Does what a delivery asks for, once: each of its events in a transaction of its own, with the name of the delivery in it, so that one
+ * that is refused may be delivered again.
+ * @param delivery proved; undefined when no forge is known by its headers
+ * @throws AppError as the gates of deploys say
+ */
+export async function takeEvents(
+  deps: Deps,
+  connection: HookedConnection,
+  delivery: Delivery | undefined,
+  deliveryId: string | undefined,
+): Promise<Taken[]> {
+  const taken: Taken[] = []
+  for (const [index, event] of (delivery?.events ?? []).entries()) {
+    const delivery_id = deliveryId && (index === 0 ? deliveryId : `${deliveryId} ${index + 1}`)
+    taken.push(await takeEvent(deps, { connection, forge: delivery?.forge ?? 'generic', event, delivery_id }))
+  }
+  return taken
+}
+
+async function takeEvent(deps: Deps, arrived: Arrived): Promise<Taken> {
+  const decision = await decide(deps.db, arrived)
+  try {
+    return decision.kind === 'skipped' ? await skip(deps, arrived, decision) : await deploy(deps, arrived, decision)
+  } catch (error) {
+    if (error instanceof Overtaken) return { kind: 'skipped', reason: error.reason }
+    throw error
+  }
+}
+
+/** Another delivery has done the same meanwhile, or this one was here before. */
+class Overtaken extends Error {
+  readonly reason: SkipReason
+
+  constructor(reason: SkipReason) {
+    super(reason)
+    this.reason = reason
+  }
+}
+
+/**
+ * Takes the site's lock, under that of its project, and notes the delivery in the transaction of what it causes.
+ * @throws Overtaken; AppError `not_found` when the site was trashed meanwhile
+ */
+async function claim(tx: Tx, { clock }: Deps, { connection, delivery_id }: Arrived): Promise<void> {
+  const { site_id, project_id } = connection
+  const site = await lockSite(tx, project_id, site_id)
+  if (!site || site.deletion_scheduled_at) throw noHookedSite()
+  if (delivery_id === undefined) return
+  if (!(await claimDelivery(tx, { site_id, delivery_id }, clock()))) throw new Overtaken('duplicate')
+}
+
+function rulesOf({ plan, branch, branch_previews, pull_request_previews, watch_paths }: HookedConnection): PushRules {
+  const allowed = planAllows(plan, 'previews')
+  return {
+    branch,
+    branch_previews: allowed && branch_previews,
+    pull_request_previews: allowed && pull_request_previews,
+    watch_paths,
+  }
+}
+
+async function decide(db: Db, { connection, forge, event }: Arrived): Promise<PushDecision> {
+  const known = event.kind === 'push' || event.kind === 'pull_request' ? await knownOf(db, connection, event) : {}
+  return decidePush(forge, event, rulesOf(connection), known)
+}
+
+async function knownOf(db: Db, { site_id, branch }: HookedConnection, event: Push | PullRequest): Promise<KnownRef> {
+  const ref = previewRef(event, branch)
+  if (ref === branch) return { commit: (await newestGitDeploy(db, site_id, null))?.git?.commit }
+  const preview = await findGitPreview(db, site_id, ref)
+  if (!preview) return {}
+  // a closed one has no link: it is built again
+  const newest = preview.closed_at ? undefined : await newestGitDeploy(db, site_id, preview.id)
+  return { commit: newest?.git?.commit, fork_approved: preview.approved }
+}
+
+type Build = Exclude<PushDecision, { kind: 'skipped' }>
+
+async function deploy(deps: Deps, arrived: Arrived, decision: Build): Promise<Taken> {
+  const { connection, event, delivery_id } = arrived
+  const accepted = await acceptGitDeploy(deps, siteOf(connection), {
+    git: sourceOf(event, decision),
+    delivery: delivery_id,
+    within: async (tx) => {
+      await claim(tx, deps, arrived)
+      const again = await decide(tx, arrived)
+      if (again.kind === 'skipped') throw new Overtaken(again.reason)
+      return decision.kind === 'preview' ? await openPreview(tx, deps, arrived, decision) : undefined
+    },
+  })
+  return { kind: 'deployed', deploy_id: accepted.deploy.id, merged: accepted.merged }
+}
+
+/** What the push says of the commit; a pull request has its title. */
+function sourceOf(event: GitEvent, { ref, commit }: Build): GitSource | null {
+  if (commit === undefined || (event.kind !== 'push' && event.kind !== 'pull_request')) return null
+  const message = event.message ?? (event.kind === 'pull_request' ? event.title : undefined)
+  return { commit, ref, message: message ?? '', author: event.author ?? '' }
+}
+
+type Preview = Extract<PushDecision, { kind: 'preview' }>
+
+async function openPreview(tx: Tx, { clock }: Deps, { connection, event }: Arrived, decision: Preview) {
+  const { site_id, project_id } = connection
+  const { ref, fetch_ref, commit, pull_request } = decision
+  const isRequest = event.kind === 'pull_request'
+  const seen = { pull_request: pull_request ?? null, from_fork: isRequest && event.from_fork, head_commit: commit ?? null }
+  const branch = isRequest ? event.ref : ref
+  const preview = await openGitPreview(tx, { site_id, project_id, ref, fetch_ref, branch, ...seen }, clock())
+  await queueReports(tx, site_id)
+  return preview
+}
+
+/** Skipped is only the build: a preview may end, or be shown to the owner and told to the forge. */
+async function skip(deps: Deps, arrived: Arrived, { reason, ends }: Extract<PushDecision, { kind: 'skipped' }>): Promise<Taken> {
+  const { connection } = arrived
+  const shown = reason === 'fork' || reason === 'duplicate' ? requestToShow(arrived) : undefined
+  if (shown || ends !== undefined) {
+    await deps.db.transaction().execute(async (tx) => {
+      await lockProject(tx, connection.project_id)
+      await claim(tx, deps, arrived)
+      if (shown) await openPreview(tx, deps, arrived, shown)
+      if (ends !== undefined) await closePreview(tx, deps, arrived, ends)
+    })
+    deps.relay.wake()
+  }
+  deps.log.info({ site_id: connection.site_id, delivery: arrived.delivery_id, reason }, 'push skipped')
+  return { kind: 'skipped', reason }
+}
+
+async function closePreview(tx: Tx, { clock }: Deps, { connection: { site_id } }: Arrived, ref: string): Promise<void> {
+  const preview = await findGitPreview(tx, site_id, ref)
+  if (!preview || preview.closed_at) return
+  await queueReports(tx, site_id)
+  await closeGitPreview(tx, { site_id, ref }, clock())
+}
+
+/** What of a pull request would be built if nothing of it were known but its approval; undefined when it never can be. */
+function requestToShow({ connection, forge, event }: Arrived): Preview | undefined {
+  if (event.kind !== 'pull_request') return undefined
+  const decision = decidePush(forge, event, rulesOf(connection), { fork_approved: true })
+  return decision.kind === 'preview' ? decision : undefined
+}

@@ -1,0 +1,176 @@
+import { createHash } from 'node:crypto'
+import Router from '@koa/router'
+import type { Context as Koa } from 'koa'
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import { z } from 'zod'
+import { AppError, invalid, notFound, tooManyRequests } from '../../core/errors.ts'
+import { forgeOf, parseDelivery, payloadText } from '../../core/git-push.ts'
+import { maxHookBodyBytes } from '../../core/limits.ts'
+import { open, SealError } from '../../infra/crypto/seal.ts'
+import { missingProof, verifyDelivery } from '../../infra/forges/verify.ts'
+import {
+  findConnectionOfDeployHook,
+  findHookedConnection,
+  type HookedConnection,
+  saveDelivery,
+  saveRefusedDelivery,
+  touchDeployHook,
+} from '../../services/git/connections.ts'
+import { acceptGitDeploy } from '../accept-git-deploy.ts'
+import { unauthorized } from '../authenticate.ts'
+import { receiveBytes, refuseAnnounced } from '../body.ts'
+import { clientNetwork } from '../client-network.ts'
+import type { Deps } from '../context.ts'
+import { parseBoundedJson } from '../json-body.ts'
+import type { JsonBounds } from '../json-scanner.ts'
+import { noHookedSite, siteOf, type Taken, takeEvents } from './git-events.ts'
+
+const refusalPauseMs = 1000
+const maxResultLength = 1000
+/** Wrong proofs of one address for one site that are noted; further ones get 429. A right one always works: forges share addresses. */
+const wrongPerMinute = 10
+/** A push of the 2,048 commits that GitHub sends has fewer. */
+const payloadBounds: JsonBounds = {
+  maxBytes: maxHookBodyBytes,
+  maxKeptBytes: maxHookBodyBytes,
+  maxValues: 200_000,
+  longMembers: new Set(),
+}
+
+/** What forges and other services call without a key: who may is proved by a signature, or by knowing the address. */
+export function gitHooks(deps: Deps): Router {
+  const wrong = new RateLimiterMemory({ points: wrongPerMinute, duration: 60 })
+  const router = new Router({ strict: true, sensitive: true })
+
+  router.post('/hooks/git/:site_id', async (koa) => {
+    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    using caller = deps.admission.enter(address)
+    const siteId = z.uuid().safeParse(koa.params.site_id)
+    const db = deps.admission.databaseOf(address)
+    const connection = siteId.success ? await findHookedConnection(db, siteId.data) : undefined
+    if (!connection) throw noHookedSite()
+    using delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
+    const hold = (bytes: number) => {
+      caller.hold('memory', bytes)
+      delivery.hold('memory', bytes)
+    }
+    const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
+    const receive = () => receiveBytes(koa.req, { maxBytes: maxHookBodyBytes, hold, turn: () => delivery.turn() })
+    koa.body = await takeDelivery(own, connection, koa, { receive, wrong })
+  })
+
+  router.post('/hooks/deploy/:secret', async (koa) => {
+    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    using _caller = deps.admission.enter(address)
+    const sha256 = hashDeployHook(koa.params.secret ?? '')
+    const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(address), sha256)
+    if (!connection) throw unknownDeployHook()
+    using _delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
+    // nothing in it is asked for
+    refuseAnnounced(koa.req, maxHookBodyBytes)
+    koa.body = await deployByHook(
+      { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) },
+      connection,
+      sha256,
+    )
+  })
+  return router
+}
+
+/** Of a request that may carry the secret of a deploy hook in its path, what a log may hold. */
+export const loggedPath = (path: string) => (/^\/+hooks/i.test(path) && !/^\/hooks\/git\/[^/]*$/.test(path) ? '/hooks/…' : path)
+
+export const hashDeployHook = (secret: string) => createHash('sha256').update(secret).digest('hex')
+const unknownDeployHook = () => notFound('there is no deploy hook at this address; make one for the site')
+
+interface Receiving {
+  readonly receive: () => Promise<Buffer>
+  readonly wrong: RateLimiterMemory
+}
+
+async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, { receive, wrong }: Receiving) {
+  const { headers } = koa.req
+  const { site_id } = connection
+  const now = deps.clock()
+  const sender = forgeOf(headers)
+  const seen = { at: now.toISOString(), forge: sender?.forge ?? 'generic', event: (sender?.event ?? '').slice(0, 100) } as const
+
+  const secret = webhookSecret(deps, connection)
+  const missing = missingProof({ headers, secret })
+  const raw = missing === undefined ? await receive() : Buffer.alloc(0)
+  const verdict =
+    missing === undefined ? verifyDelivery({ headers, raw, secret, now }) : ({ ok: false, reason: missing } as const)
+  if (!verdict.ok) {
+    await limitWrongProofs(wrong, `${site_id} ${clientNetwork(koa)}`)
+    const refused = { ...seen, result: `refused: ${verdict.reason}` }
+    await saveRefusedDelivery(deps.db, site_id, refused, new Date(now.getTime() - refusalPauseMs))
+    deps.log.debug({ site_id, forge: seen.forge }, 'webhook refused')
+    throw unauthorized(verdict.reason)
+  }
+  const note = (result: string) => saveDelivery(deps.db, site_id, { ...seen, result })
+  // reports need to know who speaks
+  if (connection.forge === null) await note('received')
+  try {
+    const delivery = parseDelivery(headers, readPayload(koa, raw))
+    const taken = await takeEvents(deps, connection, delivery, verdict.delivery_id)
+    await note(taken.map(toldOf).join(', ').slice(0, maxResultLength))
+    return answerOf(taken)
+  } catch (error) {
+    if (error instanceof AppError) await note(`refused: ${error.message}`)
+    throw error
+  }
+}
+
+/** @throws AppError `too_many_requests` */
+async function limitWrongProofs(wrong: RateLimiterMemory, sender: string): Promise<void> {
+  try {
+    await wrong.consume(sender)
+  } catch (limit) {
+    if (!(limit instanceof RateLimiterRes)) throw limit
+    const seconds = Math.ceil(limit.msBeforeNext / 1000)
+    throw tooManyRequests('too many deliveries without the right proof; set the secret at the forge and wait a minute', seconds)
+  }
+}
+
+/** Empty when none proves anything. */
+function webhookSecret({ keyring }: Deps, { site_id, webhook_secret_sealed }: HookedConnection): string {
+  if (webhook_secret_sealed === null) return ''
+  try {
+    return open(keyring, webhook_secret_sealed, { table: 'git_connections', id: site_id, column: 'webhook_secret_sealed' })
+  } catch (error) {
+    // of an earlier secret key: the owner has to make another one
+    if (error instanceof SealError) return ''
+    throw error
+  }
+}
+
+/** @throws AppError `invalid` when it is no JSON, or more than any forge sends */
+function readPayload(koa: Koa, raw: Buffer): unknown {
+  const json = payloadText(koa.req.headers, raw.toString('utf8'))
+  if (json === undefined) throw invalid('the body is no form with a payload; let the webhook send application/json')
+  return json.trim() === '' ? {} : parseBoundedJson(Buffer.from(json), payloadBounds)
+}
+
+function toldOf(taken: Taken): string {
+  if (taken.kind === 'skipped') return `skipped: ${taken.reason}`
+  return taken.merged ? `merged into deploy ${taken.deploy_id}` : `deploy ${taken.deploy_id}`
+}
+
+function answerOf(taken: readonly Taken[]) {
+  const deployed = taken.find((one) => one.kind === 'deployed')
+  if (deployed) return { ok: true, deploy_id: deployed.deploy_id }
+  const [skipped] = taken
+  return { ok: true, skipped: skipped?.kind === 'skipped' ? skipped.reason : 'event' }
+}
+
+async function deployByHook(deps: Deps, connection: HookedConnection, sha256: string) {
+  const { deploy } = await acceptGitDeploy(deps, siteOf(connection), {
+    git: null,
+    within: async (tx) => {
+      if (!(await touchDeployHook(tx, sha256, deps.clock()))) throw unknownDeployHook()
+      return undefined
+    },
+  })
+  deps.log.info({ site_id: connection.site_id, deploy_id: deploy.id }, 'deploy hook called')
+  return { ok: true, deploy_id: deploy.id }
+}

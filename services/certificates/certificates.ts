@@ -1,0 +1,219 @@
+import { type Selectable, sql } from 'kysely'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
+import { lockSiteOfDomain } from '../domains/domains.ts'
+import { notifyCertificate } from '../feeds/certificates.ts'
+import { bumpRoutes } from '../feeds/routes.ts'
+
+export type CertificateRow = Selectable<DB['certificates']>
+
+/** Names one order of one certificate. */
+export interface OrderRun {
+  readonly certificate_id: string
+  readonly order_id: string
+}
+
+/** What the start of an order needs; `project_id` and `site_id` are null for a name of the platform. */
+export interface StartedOrder extends OrderRun {
+  readonly name: string
+  readonly project_id: string | null
+  readonly site_id: string | null
+}
+
+/**
+ * Begins the order of a certificate; one that is under way is kept.
+ * @param name of the domain, perhaps a wildcard; of the platform when `domain_id` is null
+ */
+export async function beginOrder(
+  tx: Tx,
+  { domain_id, name }: { readonly domain_id: string | null; readonly name: string },
+  now: Date,
+): Promise<OrderRun> {
+  const row = await tx
+    .insertInto('certificates')
+    .values({ domain_id, name, order_id: sql<string>`uuidv7()`, ordered_at: now, next_try_at: now })
+    .onConflict((conflict) =>
+      conflict.column('name').doUpdateSet((eb) => ({
+        domain_id,
+        order_id: eb.fn.coalesce('certificates.order_id', 'excluded.order_id'),
+        ordered_at: sql<Date>`case when certificates.order_id is null then excluded.ordered_at else certificates.ordered_at end`,
+        next_try_at: sql<Date>`case when certificates.order_id is null then excluded.next_try_at else certificates.next_try_at end`,
+        tries: sql<number>`case when certificates.order_id is null then 0 else certificates.tries end`,
+        error: sql<string | null>`case when certificates.order_id is null then null else certificates.error end`,
+      })),
+    )
+    .returning(['id as certificate_id', (eb) => eb.ref('order_id').$notNull().as('order_id')])
+    .executeTakeFirstOrThrow()
+  return row
+}
+
+/** A certificate that is wanted: its domain is verified and its site outside the trash. Names of the platform always are. */
+const wanted = (db: Db) =>
+  db
+    .selectFrom('certificates')
+    .leftJoin('domains', 'domains.id', 'certificates.domain_id')
+    .leftJoin('sites', 'sites.id', 'domains.site_id')
+    .where((eb) =>
+      eb.or([
+        eb('certificates.domain_id', 'is', null),
+        eb.and([eb('domains.verified_at', 'is not', null), eb('sites.deletion_scheduled_at', 'is', null)]),
+      ]),
+    )
+
+/** Undefined when another order took its place, or nobody may order for the name now. One that has ended well is found. */
+export function findOrder(db: Db, { certificate_id, order_id }: OrderRun): Promise<CertificateRow | undefined> {
+  return wanted(db)
+    .selectAll('certificates')
+    .where('certificates.id', '=', certificate_id)
+    .where((eb) => eb.or([eb('certificates.order_id', '=', order_id), eb('certificates.issued_by', '=', order_id)]))
+    .executeTakeFirst()
+}
+
+/** Why a try failed and when the next one begins. False when another order took its place. */
+export async function setOrderError(
+  db: Db,
+  { certificate_id, order_id }: OrderRun,
+  state: { readonly error: string; readonly next_try_at: Date; readonly tries?: number },
+): Promise<boolean> {
+  const changed = await db
+    .updateTable('certificates')
+    .set(state)
+    .where('id', '=', certificate_id)
+    .where('order_id', '=', order_id)
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/** Ends an order without a certificate; one that is in use stays. The next order begins at `renew_at`. */
+export async function endOrder(
+  db: Db,
+  { certificate_id, order_id }: OrderRun,
+  { renew_at, error }: { readonly renew_at: Date; readonly error: string | null },
+): Promise<void> {
+  await db
+    .updateTable('certificates')
+    .set({ order_id: null, next_try_at: null, renew_at, ...(error !== null && { error }) })
+    .where('id', '=', certificate_id)
+    .where('order_id', '=', order_id)
+    .execute()
+}
+
+export interface IssuedCertificate {
+  readonly certificate: string
+  readonly key_sealed: string
+  readonly not_before: Date
+  readonly not_after: Date
+  readonly renew_at: Date
+}
+
+/**
+ * Keeps the certificate of an order and tells every edge. With the first one of a domain the route of its site changes too: other names of
+ * the site may lead there from now on. False when another order took its place, or the name is gone.
+ */
+export async function storeCertificate(
+  tx: Tx,
+  { certificate_id, order_id }: OrderRun,
+  issued: IssuedCertificate,
+): Promise<boolean> {
+  const first = await tx
+    .selectFrom('certificates')
+    .select((eb) => eb.ref('domain_id').$notNull().as('domain_id'))
+    .where('id', '=', certificate_id)
+    .where('domain_id', 'is not', null)
+    .where('certificate', 'is', null)
+    .executeTakeFirst()
+  const domain = first && (await lockSiteOfDomain(tx, first.domain_id))
+  const stored = await tx
+    .updateTable('certificates')
+    .set({ ...issued, issued_by: order_id, order_id: null, tries: 0, next_try_at: null, error: null })
+    .set({ version: sql`version + 1`, changed_at: sql`clock_timestamp()` })
+    .where('id', '=', certificate_id)
+    .where('order_id', '=', order_id)
+    .executeTakeFirst()
+  if (stored.numUpdatedRows === 0n) return false
+  await notifyCertificate(tx, certificate_id)
+  if (domain) await bumpRoutes(tx, { site_id: domain.site_id })
+  return true
+}
+
+/** Rows for names of the platform that have none yet; their orders begin with the next {@link listDueNames}. */
+export async function insertPlatformNames(tx: Tx, names: readonly string[], now: Date): Promise<void> {
+  if (names.length === 0) return
+  await tx
+    .insertInto('certificates')
+    .values(names.map((name) => ({ name, renew_at: now })))
+    .onConflict((conflict) => conflict.column('name').doNothing())
+    .execute()
+}
+
+/** Orders of names of the platform that wait for their next try. */
+export function listWaitingPlatformOrders(db: Db, names: readonly string[]): Promise<{ order_id: string }[]> {
+  if (names.length === 0) return Promise.resolve([])
+  return db
+    .selectFrom('certificates')
+    .select((eb) => eb.ref('order_id').$notNull().as('order_id'))
+    .where('domain_id', 'is', null)
+    .where('name', 'in', names)
+    .where('order_id', 'is not', null)
+    .execute()
+}
+
+/** How many orders began after the instant, and how many of them are at their first try. */
+export async function countOrders(
+  db: Db,
+  { begunAfter, tryingAfter }: { readonly begunAfter: Date; readonly tryingAfter: Date },
+) {
+  return await db
+    .selectFrom('certificates')
+    .select((eb) => [
+      eb.fn.countAll<number>().as('begun'),
+      eb.fn
+        .countAll<number>()
+        .filterWhere('order_id', 'is not', null)
+        .filterWhere('tries', '=', 0)
+        .filterWhere('ordered_at', '>', tryingAfter)
+        .as('trying'),
+    ])
+    .where('ordered_at', '>', begunAfter)
+    .executeTakeFirstOrThrow()
+}
+
+/** Takes one process's turn to begin orders until the transaction ends; false when another has it. */
+export async function tryOrdersTurn(tx: Tx): Promise<boolean> {
+  const { rows } = await sql<{ taken: boolean }>`
+    select pg_try_advisory_xact_lock(hashtext('plinth certificate orders')) as taken`.execute(tx)
+  return rows[0]?.taken === true
+}
+
+/** Names whose order is due, the most urgent first: those that have none, then by the end of their certificate. */
+export function listDueNames(
+  db: Db,
+  now: Date,
+  { platformNames, limit }: { readonly platformNames: readonly string[]; readonly limit: number },
+): Promise<Pick<StartedOrder & CertificateRow, 'name' | 'domain_id' | 'project_id' | 'site_id'>[]> {
+  return wanted(db)
+    .select(['certificates.name', 'certificates.domain_id', 'domains.project_id', 'domains.site_id'])
+    .where('certificates.order_id', 'is', null)
+    .where('certificates.renew_at', '<=', now)
+    .where((eb) =>
+      eb.or([
+        eb('certificates.domain_id', 'is not', null),
+        ...(platformNames.length > 0 ? [eb('certificates.name', 'in', platformNames)] : []),
+      ]),
+    )
+    .orderBy('certificates.not_after', (by) => by.asc().nullsFirst())
+    .limit(limit)
+    .execute()
+}
+
+/** Orders under way whose next step was due before the instant: their workflow may have been lost. */
+export function listStalledOrders(db: Db, before: Date, limit: number): Promise<StartedOrder[]> {
+  return wanted(db)
+    .select(['certificates.id as certificate_id', 'certificates.name', 'domains.project_id', 'domains.site_id'])
+    .select((eb) => eb.ref('certificates.order_id').$notNull().as('order_id'))
+    .where('certificates.order_id', 'is not', null)
+    .where('certificates.next_try_at', '<', before)
+    .orderBy('certificates.next_try_at')
+    .limit(limit)
+    .execute()
+}

@@ -1,0 +1,25 @@
+import type { Db } from '../../infra/db/database.ts'
+
+/** @param name the full name that our own authority is asked for, lower-case */
+export async function insertDnsChallenge(db: Db, name: string, value: string, now: Date): Promise<void> {
+  await db
+    .insertInto('dns_challenges')
+    .values({ name, value, created_at: now })
+    .onConflict((conflict) => conflict.columns(['name', 'value']).doUpdateSet({ created_at: now }))
+    .execute()
+}
+
+export async function deleteDnsChallenge(db: Db, name: string, value: string): Promise<void> {
+  await db.deleteFrom('dns_challenges').where('name', '=', name).where('value', '=', value).execute()
+}
+
+/** Challenges that a crash left open. Answers how many. */
+export async function deleteOldDnsChallenges(db: Db, before: Date): Promise<number> {
+  const { numDeletedRows } = await db.deleteFrom('dns_challenges').where('created_at', '<', before).executeTakeFirst()
+  return Number(numDeletedRows)
+}
+
+/** Every open challenge; there are as many as orders at this moment. */
+export function listDnsChallenges(db: Db): Promise<{ name: string; value: string }[]> {
+  return db.selectFrom('dns_challenges').select(['name', 'value']).execute()
+}

@@ -1,0 +1,95 @@
+import { join } from 'node:path'
+import { createFairQueue } from '../../infra/fair-queue.ts'
+import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra/limited-thread.ts'
+import type { BlobFacts } from './blob-facts.ts'
+import type { FactsCalls, FileToRead } from './facts-thread.ts'
+
+export interface FactsReader extends AsyncDisposable {
+  /**
+   * The facts of the files, in their order; none for a file that takes the thread too long or too much memory.
+   * @param payer the project that the files are of
+   * @throws Error when reading them fails, when the thread cannot be started, or when the reader is closed
+   */
+  read(files: readonly FileToRead[], payer: string): Promise<BlobFacts[]>
+}
+
+/** The largest piece of a file that is read, 1 MB, takes 30 ms. */
+const usualDeadlineMs = 5000
+const memoryMb = 128
+/** So that the thread does not wait for this process between two calls. */
+const maxPosted = 2
+
+/**
+ * Reads files of tenants in a thread of its own, so that no file holds the event loop of this process or uses up its memory. The thread
+ * is ended when files of one call take more than `deadlineMs` of processor time, and another one is started for those behind them. Projects
+ * share the thread fairly, however many checks each of them has. It is ready when it is returned, because the checks of an answer have only
+ * 150 ms, which starting the thread alone may take.
+ */
+export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<FactsReader> {
+  const start = () => startLimitedThread<FactsCalls>(join(import.meta.dirname, 'facts-thread.ts'), { deadlineMs, memoryMb })
+  // a check waits for its files before it reads others, so that the number of checks bounds the queue
+  const queue = createFairQueue({
+    places: maxPosted,
+    placesPerPayer: maxPosted,
+    waiting: Number.POSITIVE_INFINITY,
+    waitingPerPayer: Number.POSITIVE_INFINITY,
+    overflow: () => new Error('too many files wait for their check'),
+  })
+  let isClosed = false
+  let thread = await start()
+  let next: Promise<LimitedThread<FactsCalls>> | undefined
+
+  /** The thread, or another one in the place of one that has ended. */
+  async function living(): Promise<LimitedThread<FactsCalls>> {
+    if (isClosed) throw closed()
+    if (!thread.ended.aborted) return thread
+    next ??= start().finally(() => {
+      next = undefined
+    })
+    const started = await next
+    if (isClosed) await started[Symbol.asyncDispose]()
+    thread = started
+    return started
+  }
+
+  /** Undefined when the thread was ended at one of the files. */
+  async function readPosted(files: readonly FileToRead[]): Promise<BlobFacts[] | undefined> {
+    for (;;) {
+      try {
+        const current = await living()
+        return JSON.parse(await current.call('readFacts', files)) as BlobFacts[]
+      } catch (error) {
+        if (isClosed) throw closed()
+        if (!(error instanceof ThreadEnded)) throw error
+        if (error.isToBlame && error.reason !== 'error') return undefined
+        if (error.isToBlame) throw error.cause
+      }
+    }
+  }
+
+  async function read(files: readonly FileToRead[], payer: string): Promise<BlobFacts[]> {
+    if (isClosed) throw closed()
+    const leave = await queue.acquire(payer)
+    try {
+      const facts = await readPosted(files)
+      if (facts) return facts
+    } finally {
+      leave()
+    }
+    if (files.length === 1) return [{}]
+    const alone: BlobFacts[] = []
+    for (const file of files) alone.push(...(await read([file], payer)))
+    return alone
+  }
+
+  return {
+    read,
+    async [Symbol.asyncDispose]() {
+      isClosed = true
+      await next?.catch(() => undefined)
+      await thread[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const closed = () => new Error('the reader of files is closed')

@@ -1,0 +1,33 @@
+import { findSecret } from '../../core/checks/secrets.ts'
+import { serveCalls } from '../../infra/serve-calls.ts'
+import type { BlobFacts } from './blob-facts.ts'
+import { readPageFacts } from './page-facts.ts'
+
+// The thread that reads files of tenants, one after the other: see facts-reader.ts.
+
+export interface FileToRead {
+  readonly bytes: Uint8Array
+  /** Whether to read it as HTML. */
+  readonly page: boolean
+}
+
+const calls = {
+  /** As JSON, which costs a fifth less than a copy. */
+  readFacts: (files: readonly FileToRead[]) => JSON.stringify(files.map(factsOf)),
+}
+export type FactsCalls = typeof calls
+
+serveCalls(calls)
+
+function factsOf({ bytes, page }: FileToRead): BlobFacts {
+  if (isUtf16(bytes)) return {}
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  // patterns of secrets are ASCII, and one byte per character is searched fastest
+  const text = page ? buffer.toString('utf8') : buffer.toString('latin1')
+  const secret = findSecret(text)
+  return { ...(secret && { secret }), ...(page && { page: readPageFacts(text) }) }
+}
+
+function isUtf16([first, second]: Uint8Array): boolean {
+  return (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)
+}

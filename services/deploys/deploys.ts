@@ -1,0 +1,197 @@
+import type { Selectable } from 'kysely'
+import type { Recommendation } from '../../core/checks/recommendation.ts'
+import type { GitSource, SourceKind } from '../../core/deploy.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import { jsonb } from '../../infra/db/jsonb.ts'
+import type { DB } from '../../infra/db/schema.ts'
+import { bumpRoutes } from '../feeds/routes.ts'
+import { endPreview } from '../previews/previews.ts'
+
+export type DeployRow = Selectable<DB['deploys']>
+
+export interface NewDeploy {
+  readonly site_id: string
+  readonly project_id: string
+  readonly source_kind: SourceKind
+  readonly activate: boolean
+  /** The archive in the CAS; absent when the files are stored already or are still to be fetched. */
+  readonly source?: { readonly sha256: string; readonly size: number }
+  /** What is already known of a deploy whose files are stored. */
+  readonly copy?: {
+    readonly manifest_sha256: string
+    readonly file_count: number
+    readonly total_bytes: number
+    readonly skipped_paths: string[]
+  }
+  /** What a look through all of its files found. */
+  readonly recommendations?: readonly Recommendation[] | undefined
+  /** What is said of the commit that a git deploy will fetch. */
+  readonly git?: GitSource | null
+  /** The preview that a git deploy is for; null is the branch that goes live. */
+  readonly git_preview_id?: string | null
+}
+
+/** Gives the deploy the site's next number. Undefined when the site is gone or in the trash. */
+export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promise<DeployRow | undefined> {
+  const site = await tx
+    .updateTable('sites')
+    .set((eb) => ({ last_deploy_seq: eb('last_deploy_seq', '+', 1) }))
+    .where('id', '=', deploy.site_id)
+    .where('deletion_scheduled_at', 'is', null)
+    .returning('last_deploy_seq')
+    .executeTakeFirst()
+  if (!site) return undefined
+  const { source, copy, recommendations, ...always } = deploy
+  return await tx
+    .insertInto('deploys')
+    .values({
+      ...always,
+      seq: site.last_deploy_seq,
+      is_preview: !deploy.activate,
+      source_sha256: source?.sha256 ?? null,
+      source_bytes: source?.size ?? null,
+      build_mode: copy ? 'copy' : null,
+      ...copy,
+      ...(recommendations && { recommendations: jsonb([...recommendations]) }),
+      created_at: now,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+/** Newest first; `before` is the id of the deploy after which the page begins. */
+export function listDeploys(
+  db: Db,
+  projectId: string,
+  siteId: string,
+  page: { limit: number; before?: string | undefined },
+): Promise<DeployRow[]> {
+  const { before } = page
+  return db
+    .selectFrom('deploys')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .where('site_id', '=', siteId)
+    .$if(before !== undefined, (query) =>
+      query.where('seq', '<', (eb) =>
+        eb
+          .selectFrom('deploys as mark')
+          .select('mark.seq')
+          .where('mark.site_id', '=', siteId)
+          .where('mark.id', '=', before ?? ''),
+      ),
+    )
+    .orderBy('seq', 'desc')
+    .limit(page.limit)
+    .execute()
+}
+
+/** Undefined when the project has no such deploy. */
+export function findDeploy(db: Db, projectId: string, id: string): Promise<DeployRow | undefined> {
+  return db.selectFrom('deploys').selectAll().where('project_id', '=', projectId).where('id', '=', id).executeTakeFirst()
+}
+
+/** Those of the deploys that were accepted at the instant or later; of any project, for the platform's own cleaning. */
+export async function listDeploysSince(db: Db, ids: readonly string[], since: Date): Promise<string[]> {
+  const rows = await db.selectFrom('deploys').select('id').where('id', 'in', ids).where('created_at', '>=', since).execute()
+  return rows.map((row) => row.id)
+}
+
+/** Takes the lock under which a site's active deploy changes. */
+export async function lockSiteOfDeploy(tx: Tx, deployId: string): Promise<{ deploy: DeployRow; trashed: boolean } | undefined> {
+  const site = await tx
+    .selectFrom('sites')
+    .innerJoin('deploys', 'deploys.site_id', 'sites.id')
+    .select('sites.deletion_scheduled_at')
+    .where('deploys.id', '=', deployId)
+    .forNoKeyUpdate('sites')
+    .executeTakeFirst()
+  if (!site) return undefined
+  const deploy = await tx.selectFrom('deploys').selectAll().where('id', '=', deployId).executeTakeFirstOrThrow()
+  return { deploy, trashed: site.deletion_scheduled_at !== null }
+}
+
+/** Whether a deploy that was accepted later has been live already. */
+export async function isOvertaken(tx: Tx, deploy: Pick<DeployRow, 'site_id' | 'seq'>): Promise<boolean> {
+  const later = await tx
+    .selectFrom('deploys')
+    .select('id')
+    .where('site_id', '=', deploy.site_id)
+    .where('seq', '>', deploy.seq)
+    .where('activated_at', 'is not', null)
+    .limit(1)
+    .executeTakeFirst()
+  return later !== undefined
+}
+
+/** Built, but a later deploy is live already: reachable by a rollback only. */
+export async function supersedeDeploy(tx: Tx, id: string): Promise<void> {
+  await tx.updateTable('deploys').set({ status: 'superseded' }).where('id', '=', id).where('status', '=', 'ready').execute()
+}
+
+/**
+ * Makes the deploy the live one and ends its preview link. The caller holds the site's lock and has checked that the deploy may be
+ * activated. Returns the id of the deploy that was live before, null when there was none.
+ */
+export async function activateDeploy(
+  tx: Tx,
+  deploy: Pick<DeployRow, 'id' | 'site_id'>,
+  now: Date,
+): Promise<{ deploy: DeployRow; previous_deploy_id: string | null }> {
+  const previous = await tx
+    .updateTable('deploys')
+    .set({ status: 'superseded' })
+    .where('site_id', '=', deploy.site_id)
+    .where('status', '=', 'active')
+    .where('id', '!=', deploy.id)
+    .returning('id')
+    .executeTakeFirst()
+  const active = await tx
+    .updateTable('deploys')
+    .set({ status: 'active', is_preview: false, activated_at: now })
+    .where('id', '=', deploy.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  await tx.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', deploy.site_id).execute()
+  await endPreview(tx, deploy.id)
+  await bumpRoutes(tx, { site_id: deploy.site_id })
+  return { deploy: active, previous_deploy_id: previous?.id ?? null }
+}
+
+/** What is to be looked through; undefined when that was done, is not wanted or cannot be done. */
+export function findUncheckedDeploy(db: Db, id: string): Promise<{ project_id: string; manifest_sha256: string } | undefined> {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .select(['deploys.project_id', 'deploys.manifest_sha256'])
+    .where('deploys.id', '=', id)
+    .where('deploys.recommendations', 'is', null)
+    .where('deploys.manifest_sha256', 'is not', null)
+    .where('deploys.artifacts_purged', '=', false)
+    .where('sites.checks_enabled', '=', true)
+    .$narrowType<{ manifest_sha256: string }>()
+    .executeTakeFirst()
+}
+
+/** Keeps what was found first: the files of a deploy never change. */
+export async function setRecommendations(db: Db, id: string, list: readonly Recommendation[]): Promise<void> {
+  await db
+    .updateTable('deploys')
+    .set({ recommendations: jsonb([...list]) })
+    .where('id', '=', id)
+    .where('recommendations', 'is', null)
+    .execute()
+}
+
+/** The recommendations for a deploy that its owner sees; empty when the site's checks are off. */
+export async function findRecommendations(db: Db, projectId: string, id: string): Promise<Recommendation[]> {
+  const found = await db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .select('deploys.recommendations')
+    .where('deploys.project_id', '=', projectId)
+    .where('deploys.id', '=', id)
+    .where('sites.checks_enabled', '=', true)
+    .executeTakeFirst()
+  return found?.recommendations ?? []
+}

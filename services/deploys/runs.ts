@@ -1,0 +1,199 @@
+import { sql, type Updateable } from 'kysely'
+import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
+import type { DeployRow } from './deploys.ts'
+
+// A deploy on its way: only the run of its workflow that owns it moves it on.
+
+/** One run of the workflow of one attempt: only it may move the deploy on. */
+export interface DeployRun {
+  readonly deploy_id: string
+  readonly attempt: number
+  readonly run_id: string
+}
+
+/** What the workflow needs to know of the deploy that it claimed. */
+export interface ClaimedDeploy {
+  readonly status: DeployStatus
+  readonly seq: number
+  readonly project_id: string
+  readonly site_id: string
+  readonly site_name: string
+  readonly activate: boolean
+  readonly source_kind: SourceKind
+  readonly has_source: boolean
+  /** The files are stored already. */
+  readonly is_stored: boolean
+  /** The branch or preview of a git deploy. */
+  readonly git_ref: string | null
+  /** The site wants recommendations, and the files have not been looked through. */
+  readonly to_check: boolean
+}
+
+/** The branch or the preview that a git deploy is of, as far as known. */
+const refOfDeploy = sql<string | null>`
+  case when deploys.source_kind = 'git' then coalesce(
+    deploys.git ->> 'ref',
+    (select ref from git_previews where git_previews.id = deploys.git_preview_id),
+    (select branch from git_connections where git_connections.site_id = deploys.site_id)) end`.as('git_ref')
+
+/**
+ * Takes the deploy for a run. Stored files are `building` from now on, what is to be built stays `queued` until {@link markBuilding},
+ * `ready` (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
+ */
+export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
+  const claimed = await db
+    .updateTable('deploys')
+    .from('sites')
+    .set((eb) => ({
+      status: sql<DeployStatus>`
+        case when ${eb.ref('deploys.status')} = 'queued' and ${eb.ref('deploys.manifest_sha256')} is not null
+        then 'building' else ${eb.ref('deploys.status')} end`,
+      run_id: run.run_id,
+      started_at: sql<Date | null>`
+        case when ${eb.ref('deploys.manifest_sha256')} is not null
+        then coalesce(${eb.ref('deploys.started_at')}, ${now}) else ${eb.ref('deploys.started_at')} end`,
+    }))
+    .whereRef('sites.id', '=', 'deploys.site_id')
+    .where('deploys.id', '=', run.deploy_id)
+    .where('deploys.attempt', '=', run.attempt)
+    .where('deploys.status', 'in', ['queued', 'building', 'ready'])
+    .where((eb) => eb.or([eb('deploys.run_id', 'is', null), eb('deploys.run_id', '=', run.run_id)]))
+    .returning(['deploys.status', 'deploys.seq', 'deploys.project_id', 'deploys.site_id', 'deploys.activate'])
+    .returning(['deploys.source_kind', 'sites.name as site_name'])
+    .returning(sql<boolean>`deploys.source_sha256 is not null`.as('has_source'))
+    .returning(sql<boolean>`deploys.manifest_sha256 is not null`.as('is_stored'))
+    .returning(refOfDeploy)
+    .returning(sql<boolean>`sites.checks_enabled and deploys.recommendations is null`.as('to_check'))
+    .executeTakeFirst()
+  return claimed
+}
+
+/** `queued` → `building`: a runner has begun. False when this run does not own a queued deploy. */
+export async function markBuilding(db: Db, run: DeployRun, now: Date): Promise<boolean> {
+  const result = await db
+    .updateTable('deploys')
+    .set({ status: 'building', started_at: now })
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .where('status', '=', 'queued')
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+export interface BuildOutcome {
+  readonly build_mode: BuildMode
+  readonly skipped_paths: string[]
+  readonly build_seconds: number | null
+  readonly manifest_sha256: string
+  readonly file_count: number
+  readonly total_bytes: number
+}
+
+/** `building` → `ready`. Undefined when this run no longer owns an unended deploy. Copies know their outcome already. */
+export function readyDeploy(tx: Tx, run: DeployRun, outcome: BuildOutcome | null, now: Date): Promise<DeployRow | undefined> {
+  return endBuild(tx, run, { ...outcome, status: 'ready' }, now)
+}
+
+type FailureFacts = Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'build_seconds'>>
+
+/** `queued` or `building` → `failed`. Undefined when this run no longer owns an unended deploy. */
+export function failDeploy(
+  tx: Tx,
+  run: DeployRun,
+  failure: FailureFacts & { readonly error: string },
+  now: Date,
+): Promise<DeployRow | undefined> {
+  return endBuild(tx, run, { ...failure, status: 'failed' }, now)
+}
+
+type BuildEnd = Omit<Updateable<DB['deploys']>, 'skipped_paths'> & { readonly skipped_paths?: string[] }
+
+/** The source is not needed again, whatever came of it. */
+function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd, now: Date): Promise<DeployRow | undefined> {
+  // the word that a runner has begun may be lost or late; what has a result did begin
+  const began = change.build_mode ? new Date(now.getTime() - (change.build_seconds ?? 0) * 1000) : null
+  return tx
+    .updateTable('deploys')
+    .set((eb) => ({
+      ...change,
+      // what was left out of a repository is there already
+      skipped_paths: sql<string[]>`skipped_paths || ${skipped_paths ?? []}::text[]`,
+      started_at: eb.fn.coalesce('started_at', sql<Date | null>`${began}::timestamptz`),
+      finished_at: now,
+      source_sha256: null,
+    }))
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .where('status', 'in', ['queued', 'building'])
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** The hash of the source archive of an unended deploy of the run; null when there is none. */
+export async function findSource(tx: Tx, run: DeployRun): Promise<string | null> {
+  const row = await tx
+    .selectFrom('deploys')
+    .select('source_sha256')
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .executeTakeFirst()
+  return row?.source_sha256 ?? null
+}
+
+/** What the run has made of its deploy; undefined when another run owns it. */
+export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow, 'status' | 'error'> | undefined> {
+  return db
+    .selectFrom('deploys')
+    .select(['status', 'error'])
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .executeTakeFirst()
+}
+
+/** Deploys after `afterId` that nobody has moved since `before`, in the order of their ids: what a crash may have left. */
+export function listStalledDeploys(db: Db, before: Date, page: { limit: number; afterId: string | undefined }) {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('sites', 'sites.id', 'deploys.site_id')
+    .select(['deploys.id as deploy_id', 'deploys.attempt', 'deploys.project_id', 'deploys.site_id', 'deploys.seq'])
+    .select(['deploys.source_kind', 'deploys.git', 'sites.name as site_name'])
+    .select(refOfDeploy)
+    .where(isUnfinished)
+    .where((eb) => eb(eb.fn.coalesce('deploys.finished_at', 'deploys.started_at', 'deploys.created_at'), '<', before))
+    .$if(page.afterId !== undefined, (query) => query.where('deploys.id', '>', page.afterId ?? ''))
+    .orderBy('deploys.id')
+    .limit(page.limit)
+    .execute()
+}
+
+/**
+ * Gives a stalled deploy its next attempt, which has to wait for a permit again; what it has built already is kept. False when it moved in
+ * the meantime.
+ */
+export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<boolean> {
+  const result = await tx
+    .updateTable('deploys')
+    .set((eb) => ({
+      attempt: attempt + 1,
+      run_id: null,
+      turn_at: null,
+      fetch_after: null,
+      started_at: sql<Date | null>`case when ${eb.ref('status')} = 'ready' then ${eb.ref('started_at')} end`,
+      status: sql<DeployStatus>`case when ${eb.ref('status')} = 'ready' then 'ready' else 'queued' end`,
+    }))
+    .where('id', '=', id)
+    .where('attempt', '=', attempt)
+    .where(isUnfinished)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+/** Queued, in work, or built but neither published nor purged although publishing was asked for. */
+const isUnfinished = sql<boolean>`
+  (deploys.status in ('queued', 'building') or (deploys.status = 'ready' and deploys.activate and not deploys.artifacts_purged))`

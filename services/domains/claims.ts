@@ -1,0 +1,71 @@
+import { sql } from 'kysely'
+import { maxLookUpsPerPause, releasedDomainPeriodMs } from '../../core/limits.ts'
+import type { Tx } from '../../infra/db/database.ts'
+import type { Allowance } from '../projects/allowances.ts'
+import type { HeldNames } from '../sites/subdomains.ts'
+import type { DomainRow, WantedDomain } from './domains.ts'
+
+// A project that deletes a domain and adds it again continues its claim: the age without a proof, and the pause between look-ups.
+
+/** What a domain row begins with. */
+export interface DomainClaim {
+  /** Since when the project claims the domain without having proved it. */
+  readonly claimed_at: Date
+  readonly looked_up_at: Date | null
+}
+
+/** Keeps the claims of domains that were just deleted. */
+export async function keepClaims(tx: Tx, deleted: readonly DomainRow[], now: Date): Promise<void> {
+  if (deleted.length === 0) return
+  const rows = deleted.map(({ project_id, domain, claimed_at, looked_up_at, verified_at }) => ({
+    project_id,
+    domain,
+    // a project that has proved it begins a new claim
+    claimed_at: verified_at === null ? claimed_at : null,
+    looked_up_at,
+    released_at: now,
+  }))
+  await tx.insertInto('released_domains').values(rows).execute()
+}
+
+/** The project's claim to the domain that it adds, from now on kept in the row of the domain. Under the project's lock. */
+export async function resumeClaim(tx: Tx, { project_id, domain }: WantedDomain, now: Date): Promise<DomainClaim> {
+  const released = await tx
+    .deleteFrom('released_domains')
+    .where('project_id', '=', project_id)
+    .where('domain', '=', domain)
+    .returningAll()
+    .executeTakeFirst()
+  const isKept = released !== undefined && released.released_at > keptSince(now)
+  return {
+    claimed_at: (isKept ? released.claimed_at : null) ?? now,
+    looked_up_at: released?.looked_up_at ?? null,
+  }
+}
+
+/** The domains of the project and those that it gave up not long ago, besides the wanted one. Exact under the project's lock. */
+export async function countClaimedDomains(
+  tx: Tx,
+  { project_id, domain }: WantedDomain,
+  { limit, now }: { readonly limit: number; readonly now: Date },
+): Promise<HeldNames> {
+  const { rows } = await sql<HeldNames>`
+    select count(*) as count, (array_agg(free_at order by free_at nulls last))[count(*) - ${limit}::bigint + 1] as next_free_at
+    from (
+      select null::timestamptz as free_at from domains where project_id = ${project_id} and domain <> ${domain}
+      union all
+      select released_at + make_interval(secs => ${releasedDomainPeriodMs / 1000}) from released_domains
+      where project_id = ${project_id} and domain <> ${domain} and released_at > ${keptSince(now)}
+    ) claimed`.execute(tx)
+  return rows[0] ?? { count: 0, next_free_at: null }
+}
+
+/** Look-ups of all domains of the project, by hand and by the platform. */
+export const lookUpAllowance = (project_id: string, pauseMs: number): Allowance => ({
+  project_id,
+  kind: 'domain_look_ups',
+  limit: maxLookUpsPerPause,
+  periodMs: pauseMs,
+})
+
+const keptSince = (now: Date) => new Date(now.getTime() - releasedDomainPeriodMs)

@@ -1,0 +1,122 @@
+import { sql } from 'kysely'
+import { domainProofPeriodMs } from '../../core/limits.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import { type DomainRecord, type DomainRow, domainRecords } from './domains.ts'
+
+/** Names one attempt to connect one domain. */
+export interface DomainRun {
+  readonly domain_id: string
+  readonly attempt: number
+}
+
+/** Changes the domain only while the attempt owns it. */
+const updateOfRun = (db: Db, { domain_id, attempt }: DomainRun) =>
+  db.updateTable('domains').where('domains.id', '=', domain_id).where('domains.attempt', '=', attempt)
+
+/** Undefined when another attempt owns the domain, or it is gone. */
+export function findDomainOfRun(db: Db, { domain_id, attempt }: DomainRun): Promise<DomainRecord | undefined> {
+  return domainRecords(db).where('domains.id', '=', domain_id).where('domains.attempt', '=', attempt).executeTakeFirst()
+}
+
+/** When the workflow looks next. False when another attempt owns the domain, or none. */
+export async function setNextCheck(db: Db, run: DomainRun, next_check_at: Date | null): Promise<boolean> {
+  const changed = await updateOfRun(db, run).set({ next_check_at }).where('verified_at', 'is', null).executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/** The workflow of the attempt has nothing left to do. False when it was known. */
+export async function setConnected(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
+    .set({ connected_at: now })
+    .where('verified_at', 'is not', null)
+    .where('connected_at', 'is', null)
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/** A new attempt for a domain whose workflow has ended or ends without success. False when there is another already. */
+export async function reopenDomain(tx: Tx, run: DomainRun): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
+    .set({ attempt: run.attempt + 1, connected_at: null })
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/** A new attempt instead of a stalled one; what was proved is kept. False when there is another already, or nothing left to do. */
+export async function retryDomain(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
+    .set({
+      attempt: run.attempt + 1,
+      connected_at: null,
+      // of one that has no ownership to look after
+      next_check_at: sql<Date>`case when verified_at is null then ${now}::timestamptz else next_check_at end`,
+    })
+    .where('connected_at', 'is', null)
+    .where('next_check_at', 'is not', null)
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/**
+ * Domains whose workflow should have moved before the instant and did not, in the order of their ids: an unverified one looks again at
+ * `next_check_at`, a verified one is connected when its workflow has ended.
+ */
+export function listStalledDomains(db: Db, before: Date, limit: number, afterId?: string) {
+  return db
+    .selectFrom('domains')
+    .innerJoin('sites', 'sites.id', 'domains.site_id')
+    .select(['domains.id as domain_id', 'domains.attempt', 'domains.domain', 'domains.project_id', 'domains.site_id'])
+    .select('sites.name as site_name')
+    .where('domains.connected_at', 'is', null)
+    .where('domains.next_check_at', 'is not', null)
+    .where((eb) => eb(eb.fn.coalesce('domains.verified_at', 'domains.next_check_at'), '<', before))
+    .$if(afterId !== undefined, (query) => query.where('domains.id', '>', afterId ?? ''))
+    .orderBy('domains.id')
+    .limit(limit)
+    .execute()
+}
+
+/** Verified domains of sites outside the trash whose ownership is to be looked at again. */
+export function listDueDomains(db: Db, now: Date, limit: number): Promise<DomainRow[]> {
+  return db
+    .selectFrom('domains')
+    .innerJoin('sites', 'sites.id', 'domains.site_id')
+    .selectAll('domains')
+    .where('domains.verified_at', 'is not', null)
+    .where('domains.next_check_at', '<=', now)
+    .where('sites.deletion_scheduled_at', 'is', null)
+    .orderBy('domains.next_check_at')
+    .limit(limit)
+    .execute()
+}
+
+/** The TXT record of a verified domain was not there for the first time. False when that was known. */
+export async function markMissing(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
+    .set({ missing_since: now })
+    .where('verified_at', 'is not', null)
+    .where('missing_since', 'is', null)
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/**
+ * Ends the verification of a domain whose TXT record has been missing too long, and gives it its next attempt. False when it
+ * changed meanwhile. The caller holds the lock of the site and bumps its route.
+ */
+export async function loseDomain(tx: Tx, run: DomainRun, now: Date, next_check_at: Date): Promise<boolean> {
+  const changed = await updateOfRun(tx, run)
+    .set({
+      attempt: run.attempt + 1,
+      verified_at: null,
+      proven_at: null,
+      missing_since: null,
+      connected_at: null,
+      connecting_since: now,
+      next_check_at,
+    })
+    .where('missing_since', 'is not', null)
+    .where('proven_at', '<=', new Date(now.getTime() - domainProofPeriodMs))
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}

@@ -1,0 +1,182 @@
+import { type Selectable, sql } from 'kysely'
+import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
+import { domainRecheckMs } from '../../core/limits.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import { jsonb } from '../../infra/db/jsonb.ts'
+import type { DB } from '../../infra/db/schema.ts'
+import { type DomainClaim, keepClaims } from './claims.ts'
+
+export type DomainRow = Selectable<DB['domains']>
+
+/** A domain with its site, and what there is of its certificate. */
+export const domainRecords = (db: Db) =>
+  db
+    .selectFrom('domains')
+    .innerJoin('sites', 'sites.id', 'domains.site_id')
+    .leftJoin('certificates', 'certificates.domain_id', 'domains.id')
+    .selectAll('domains')
+    .select('sites.name as site_name')
+    .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
+    .select((eb) => eb('certificates.certificate', 'is not', null).$castTo<boolean>().as('secured'))
+    .select(['certificates.not_after as certificate_expires_at', 'certificates.error as certificate_error'])
+    .select(['certificates.order_id', 'certificates.next_try_at as certificate_next_try_at'])
+
+export type DomainRecord = Awaited<ReturnType<ReturnType<typeof domainRecords>['executeTakeFirstOrThrow']>>
+
+/** In the order in which they were added. */
+export function listDomains(db: Db, projectId: string, siteId: string): Promise<DomainRecord[]> {
+  return domainRecords(db)
+    .where('domains.project_id', '=', projectId)
+    .where('domains.site_id', '=', siteId)
+    .orderBy('domains.id')
+    .execute()
+}
+
+/** Undefined when the project has no such domain. */
+export function findDomain(db: Db, projectId: string, id: string): Promise<DomainRecord | undefined> {
+  return domainRecords(db).where('domains.project_id', '=', projectId).where('domains.id', '=', id).executeTakeFirst()
+}
+
+/** How many domains count against the quota; those of a site in the trash stay held. */
+export async function countDomains(db: Db, projectId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('domains')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('project_id', '=', projectId)
+    .executeTakeFirstOrThrow()
+  return count
+}
+
+export interface WantedDomain {
+  readonly domain: string
+  readonly project_id: string
+}
+
+/** Whether the domain is attached: rows of other projects that are claimed since before `unprovenBefore` without a proof do not count. */
+export async function isDomainAttached(db: Db, { domain, project_id }: WantedDomain, unprovenBefore: Date): Promise<boolean> {
+  const row = await db
+    .selectFrom('domains')
+    .select(['project_id', 'verified_at', 'claimed_at'])
+    .where('domain', '=', domain)
+    .executeTakeFirst()
+  return row !== undefined && (row.project_id === project_id || row.verified_at !== null || row.claimed_at >= unprovenBefore)
+}
+
+/** Removes the row that {@link isDomainAttached} does not count; undefined when there is none. */
+export async function removeUnproven(
+  tx: Tx,
+  { domain, project_id }: WantedDomain,
+  { before, now }: { readonly before: Date; readonly now: Date },
+): Promise<DomainRow | undefined> {
+  const removed = await tx
+    .deleteFrom('domains')
+    .where('domain', '=', domain)
+    .where('project_id', '!=', project_id)
+    .where('verified_at', 'is', null)
+    .where('claimed_at', '<', before)
+    .returningAll()
+    .execute()
+  await keepClaims(tx, removed, now)
+  return removed[0]
+}
+
+/** Undefined when the domain is taken. */
+export function insertDomain(
+  tx: Tx,
+  domain: WantedDomain & DomainClaim & { readonly site_id: string; readonly verification_token: string },
+  { now, next_check_at }: { readonly now: Date; readonly next_check_at: Date },
+): Promise<DomainRow | undefined> {
+  return tx
+    .insertInto('domains')
+    .values({ ...domain, created_at: now, connecting_since: now, next_check_at })
+    .onConflict((conflict) => conflict.column('domain').doNothing())
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** Its certificate goes with it. Undefined when the project has no such domain. The caller holds the lock of the site. */
+export async function deleteDomain(tx: Tx, projectId: string, id: string, now: Date): Promise<DomainRow | undefined> {
+  const deleted = await tx.deleteFrom('domains').where('project_id', '=', projectId).where('id', '=', id).returningAll().execute()
+  await keepClaims(tx, deleted, now)
+  return deleted[0]
+}
+
+/** Detaches every domain of the site, under its lock; their certificates go with them. */
+export async function deleteDomainsOfSite(tx: Tx, siteId: string, now: Date): Promise<DomainRow[]> {
+  const deleted = await tx.deleteFrom('domains').where('site_id', '=', siteId).returningAll().execute()
+  await keepClaims(tx, deleted, now)
+  return deleted
+}
+
+/**
+ * Takes the permit for one look-up by hand; false when another was taken less than `intervalMs` ago. One statement decides, for all
+ * processes; it waits for what else changes the domain at the moment. An instant far in the future was written by a clock that was wrong.
+ */
+export async function takeLookUp(db: Db, projectId: string, id: string, now: Date, intervalMs: number): Promise<boolean> {
+  const taken = await db
+    .updateTable('domains')
+    .set({ looked_up_at: now })
+    .where('project_id', '=', projectId)
+    .where('id', '=', id)
+    .where((eb) =>
+      eb.or([
+        eb('looked_up_at', 'is', null),
+        eb('looked_up_at', '<=', new Date(now.getTime() - intervalMs)),
+        eb('looked_up_at', '>', new Date(now.getTime() + intervalMs)),
+      ]),
+    )
+    .executeTakeFirst()
+  return taken.numUpdatedRows > 0n
+}
+
+/** Locks the site of the domain until the transaction ends. Undefined when there is no such domain. */
+export async function lockSiteOfDomain(tx: Tx, id: string): Promise<DomainRecord | undefined> {
+  const site = await tx
+    .selectFrom('sites')
+    .innerJoin('domains', 'domains.site_id', 'sites.id')
+    .select('sites.id')
+    .where('domains.id', '=', id)
+    .forNoKeyUpdate('sites')
+    .executeTakeFirst()
+  return site && (await domainRecords(tx).where('domains.id', '=', id).executeTakeFirst())
+}
+
+/** What a look-up found, for those who look at the record. */
+export interface Findings {
+  readonly a_record: ARecordVerdict
+  readonly diagnostics: Diagnostics
+}
+
+/** Writes what a look-up found, and when the platform looks next when that is given. Changes nothing when the row is gone. */
+export async function saveFindings(db: Db, id: string, found: Findings, next_check_at?: Date): Promise<void> {
+  await db
+    .updateTable('domains')
+    .set({ ...columnsOf(found), ...(next_check_at && { next_check_at }) })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Marks the domain as proved now. False when the row is gone. The caller holds the lock of the site and bumps its route. */
+export async function proveDomain(tx: Tx, id: string, found: Findings, now: Date): Promise<boolean> {
+  const proved = await tx
+    .updateTable('domains')
+    .set((eb) => ({
+      ...columnsOf(found),
+      verified_at: eb.fn.coalesce('verified_at', sql<Date>`${now}::timestamptz`),
+      proven_at: now,
+      missing_since: null,
+      next_check_at: nextRecheck(now),
+    }))
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return proved.numUpdatedRows > 0n
+}
+
+/** A day later, give or take an hour, so that domains which were added together are not looked up together for ever. */
+export const nextRecheck = (now: Date) =>
+  new Date(now.getTime() + domainRecheckMs + (Math.random() - 0.5) * (domainRecheckMs / 12))
+
+const columnsOf = ({ a_record, diagnostics }: Findings) => ({
+  a_record: jsonb(a_record),
+  diagnostics: jsonb(diagnostics),
+})

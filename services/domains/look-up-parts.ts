@@ -1,0 +1,35 @@
+import { openAuthorities } from '../../infra/acme/authorities.ts'
+import { AcmeError } from '../../infra/acme/errors.ts'
+import { openReachCheck } from '../../infra/acme/reach.ts'
+import type { Config } from '../../infra/config.ts'
+import type { LookUpParts } from './look-up.ts'
+
+/** An authority changes its names in years. */
+const issuersPeriodMs = 3_600_000
+
+/**
+ * What is asked besides the name servers, as far as the settings allow it.
+ * @throws ConfigError when a name server of the settings is no address
+ */
+export function openLookUpParts(config: Config): LookUpParts {
+  if (config.secretKey === undefined) return {}
+  const checkReach = openReachCheck(config, config.secretKey)
+  return config.acme.directory === undefined ? { checkReach } : { checkReach, findIssuers: openIssuers(config) }
+}
+
+/** Remembers what the authority said; one that does not answer is asked again the next time. */
+function openIssuers(config: Config): NonNullable<LookUpParts['findIssuers']> {
+  const authorities = openAuthorities(config)
+  let known: { readonly issuers: readonly string[]; readonly untilMs: number } | undefined
+  return async (signal) => {
+    if (known && performance.now() < known.untilMs) return known.issuers
+    try {
+      const issuers = await (await authorities.get('real')).caaIdentities(signal)
+      known = { issuers, untilMs: performance.now() + issuersPeriodMs }
+      return issuers
+    } catch (error) {
+      if (error instanceof AcmeError || signal.aborted) return []
+      throw error
+    }
+  }
+}

@@ -1,0 +1,111 @@
+import { isIPv4, isIPv6 } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import { type ARecordVerdict, challengeAlias, challengeName, type Diagnosis, verificationName } from '../../core/domains.ts'
+import type { Config } from '../../infra/config.ts'
+import { openResolver } from '../../infra/dns/resolver.ts'
+import { dnsServers } from '../../infra/dns/servers.ts'
+import {
+  judgeAaaa,
+  judgeAddresses,
+  judgeAlias,
+  judgeCaa,
+  judgeChallengeAlias,
+  judgeOwnership,
+  judgeServers,
+  type Ownership,
+} from './diagnoses.ts'
+import { openLookUpParts } from './look-up-parts.ts'
+
+/** What the DNS says of a domain at one moment. */
+export interface DomainLook {
+  readonly ownership: Ownership
+  /** What was found of the TXT record and what to do, without the token. */
+  readonly message: string
+  readonly a_record: ARecordVerdict
+  readonly diagnostics: readonly Diagnosis[]
+}
+
+/** Answers within 5 s whatever the name servers do, and never rejects. */
+export type LookUpDomain = (domain: { readonly domain: string; readonly verification_token: string }) => Promise<DomainLook>
+
+export interface LookUpParts {
+  /** Names of the certificate authority in CAA records; nothing is refused while they are unknown. */
+  readonly findIssuers?: (signal: AbortSignal) => Promise<readonly string[]>
+  /** Asks for our own token at the name, on port 80. */
+  readonly checkReach?: (name: string, signal: AbortSignal) => Promise<{ readonly ok: boolean; readonly message: string }>
+}
+
+/** What is left of 5 s is for reading answers and for the database. */
+const inAllMs = 4000
+
+/** The `A` records that a domain should have. */
+export const servingAddresses = ({ dns }: Pick<Config, 'dns'>) => dns.servingIps.filter((address) => isIPv4(address))
+
+/** @throws ConfigError when a name server of the settings is no address */
+export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUpParts(config)): LookUpDomain {
+  const { findIssuers, checkReach } = parts
+  const servers = dnsServers(config.dns.servers)
+  const resolver = openResolver({ servers, inAllMs })
+  const addresses = servingAddresses(config)
+  const addresses6 = config.dns.servingIps.filter((address) => isIPv6(address))
+  const zone = config.acme.dns?.zone
+
+  async function lookAtAlias(domain: string, host: string) {
+    if (host === domain) {
+      const cname = await resolver.lookup(host, 'CNAME')
+      return (aRecordOk: boolean) => judgeAlias(cname, aRecordOk)
+    }
+    const name = challengeName(domain)
+    const cname = zone === undefined ? undefined : await resolver.lookup(name, 'CNAME')
+    return () => cname && zone !== undefined && judgeChallengeAlias(cname, name, challengeAlias(domain, zone))
+  }
+
+  return async ({ domain, verification_token }) => {
+    const isWildcard = domain.startsWith('*.')
+    // any name answers for the wildcard that no record of its own has
+    const host = isWildcard ? `wildcard-check${domain.slice(1)}` : domain
+    const [txt, a, aaaa, judgeCname, caa, issuers, port80] = await Promise.all([
+      resolver.lookupAgreed(verificationName(domain), 'TXT'),
+      resolver.lookup(host, 'A'),
+      resolver.lookup(host, 'AAAA'),
+      lookAtAlias(domain, host),
+      resolver.lookupCaa(isWildcard ? domain.slice(2) : domain),
+      findIssuers ? inTime(findIssuers, () => []) : [],
+      // a wildcard is proved through the DNS
+      checkReach && !isWildcard ? reach(host, checkReach) : undefined,
+    ])
+    const { ownership, txt: proof } = judgeOwnership(txt, domain, verification_token)
+    const a_record = judgeAddresses(a, addresses)
+    const diagnostics = [
+      proof,
+      judgeAaaa(aaaa, addresses6),
+      judgeCname(a_record.ok),
+      judgeCaa(caa, issuers, isWildcard),
+      judgeServers(txt, servers.length),
+      port80,
+    ].filter((diagnosis) => diagnosis !== undefined && diagnosis !== false)
+    return { ownership, message: proof.message, a_record, diagnostics }
+  }
+}
+
+async function reach(name: string, checkReach: NonNullable<LookUpParts['checkReach']>): Promise<Diagnosis> {
+  const late = `port 80 did not answer within ${inAllMs / 1000} s`
+  const { ok, message } = await inTime(
+    (signal) => checkReach(name, signal),
+    (error) => ({ ok: false, message: error === undefined ? late : `port 80 could not be asked: ${error.message}` }),
+  )
+  return { check: 'port_80', ok, found: [], message }
+}
+
+/** What the work answers, or what `otherwise` does when it fails or takes too long. */
+async function inTime<T>(work: (signal: AbortSignal) => Promise<T>, otherwise: (error?: Error) => T): Promise<T> {
+  const ended = new AbortController()
+  const late = setTimeout(inAllMs, undefined, { signal: ended.signal }).then(() => otherwise())
+  try {
+    return await Promise.race([work(ended.signal), late])
+  } catch (error) {
+    return otherwise(error as Error)
+  } finally {
+    ended.abort()
+  }
+}

@@ -1,0 +1,165 @@
+import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { withPrimaries } from '../../core/domains.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { type Feed, type FollowOptions, follow, type SetConnected } from '../../infra/db/feed.ts'
+import type { DB } from '../../infra/db/schema.ts'
+
+/** What the edge has to know of one site. */
+export interface Route {
+  readonly site_id: string
+  readonly subdomain: string
+  readonly enabled: boolean
+  /** The project is suspended for non-payment. */
+  readonly suspended: boolean
+  readonly trashed: boolean
+  /** Grows with every change of the route. */
+  readonly version: number
+  /** The live deploy and its manifest in the CAS; null when nothing is live. */
+  readonly deploy_id: string | null
+  readonly manifest_sha256: string | null
+  /** Deploys that are shown to whoever has the link. */
+  readonly previews: readonly RoutePreview[]
+  /** Subdomains that the site had before, which lead to the present one for a while. */
+  readonly former: readonly FormerSubdomain[]
+  /** Custom domains whose owner has proved it; `*.` stands for one label. */
+  readonly domains: readonly RouteDomain[]
+}
+
+export interface FormerSubdomain {
+  readonly subdomain: string
+  /** RFC 3339 */
+  readonly until: string
+}
+
+export interface RouteDomain {
+  readonly domain: string
+  /** The domain of the same site that answers in its place; null when it answers itself. */
+  readonly primary: string | null
+}
+
+export interface RoutePreview {
+  readonly token_sha256: string
+  readonly deploy_id: string
+  readonly manifest_sha256: string
+}
+
+const channel = 'routes'
+
+/**
+ * Gives the sites their next route version and tells every edge at the commit. To be called last in the transaction
+ * that changed what a {@link Route} shows. NOTIFY takes a global lock at commit, so only route changes may use it.
+ */
+export async function bumpRoutes(db: Db, where: { readonly site_id: string } | { readonly project_id: string }): Promise<void> {
+  const chosen = 'site_id' in where ? sql`id = ${where.site_id}` : sql`project_id = ${where.project_id}`
+  await sql`
+    with changed as (
+      update sites set version = version + 1, route_changed_at = clock_timestamp() where ${chosen} returning id, version
+    )
+    select pg_notify(${channel}, id || ':' || version) from changed`.execute(db)
+}
+
+/** Tells every edge at the commit that a site is gone. To be called last in the transaction that deletes its row. */
+export async function notifyRemoved(tx: Db, siteId: string): Promise<void> {
+  await sql`select pg_notify(${channel}, ${siteId}::text || ':')`.execute(tx)
+}
+
+/** Where a feed puts what it reads. Calls come one at a time; a later call never carries an older state of the database. */
+export interface RouteSink {
+  /** Every route there is: what is absent has been deleted. */
+  replaceAll(routes: readonly Route[]): void
+  /** Routes that may have changed, and ids of sites that are gone. */
+  apply(routes: readonly Route[], goneSiteIds: readonly string[]): void
+  readonly setConnected: SetConnected
+}
+
+export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>): Feed => ({
+  channel,
+  async readAll(db) {
+    const { routes, newest } = await readRoutes(db)
+    sink.replaceAll(routes)
+    return newest
+  },
+  async readSince(db, since) {
+    const { routes, newest } = await readRoutes(db, (eb) => eb('sites.route_changed_at', '>', since))
+    sink.apply(routes, [])
+    return newest
+  },
+  async readNamed(db, ids) {
+    const { routes } = await readRoutes(db, (eb) => eb('sites.id', 'in', ids))
+    const found = new Set(routes.map((route) => route.site_id))
+    sink.apply(
+      routes,
+      ids.filter((id) => !found.has(id)),
+    )
+  },
+})
+
+/** Follows every route until disposed. While PostgreSQL is away it tries again, and the sink keeps what it has. */
+export const followRoutes = (url: string, sink: RouteSink, options?: FollowOptions): AsyncDisposable =>
+  follow(url, [routeFeed(sink)], sink.setConnected, options)
+
+/** The routes of all sites or of some, and when the last of them changed (0 for none). */
+async function readRoutes(
+  db: Db,
+  which?: (eb: ExpressionBuilder<Pick<DB, 'sites'>, 'sites'>) => Expression<SqlBool>,
+): Promise<{ routes: Route[]; newest: number }> {
+  const rows = await db
+    .selectFrom('sites')
+    .$if(which !== undefined, (query) => (which ? query.where(which) : query))
+    .innerJoin('projects', 'projects.id', 'sites.project_id')
+    .leftJoin('deploys', 'deploys.id', 'sites.active_deploy_id')
+    .select(['sites.id as site_id', 'sites.subdomain', 'sites.enabled', 'sites.version', 'sites.route_changed_at'])
+    .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
+    .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
+    .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))
+    .select((eb) => jsonArrayFrom(formerSubdomains(eb)).as('former'))
+    .select((eb) => jsonArrayFrom(verifiedDomains(eb)).as('domains'))
+    .execute()
+  let newest = 0
+  const routes = rows.map(({ route_changed_at, ...route }) => {
+    newest = Math.max(newest, route_changed_at.getTime())
+    return { ...route, domains: withPrimaries(route.domains) }
+  })
+  return { routes, newest }
+}
+
+/** Links of deploys, and of branches and pull requests. */
+const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'previews' | 'git_previews' | 'deploys'>, 'sites'>) =>
+  eb
+    .selectFrom((eb) =>
+      eb
+        .selectFrom('git_previews')
+        .select(['site_id', 'deploy_id', 'token_sha256'])
+        .unionAll(eb.selectFrom('previews').select(['site_id', 'deploy_id', 'token_sha256']))
+        .as('links'),
+    )
+    .innerJoin('deploys as shown', 'shown.id', 'links.deploy_id')
+    .select('shown.id as deploy_id')
+    .select((eb) => eb.ref('links.token_sha256').$notNull().as('token_sha256'))
+    .select((eb) => eb.ref('shown.manifest_sha256').$notNull().as('manifest_sha256'))
+    .whereRef('links.site_id', '=', 'sites.id')
+    .where('links.token_sha256', 'is not', null)
+    .where('shown.manifest_sha256', 'is not', null)
+    .where('shown.artifacts_purged', '=', false)
+
+const formerSubdomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'subdomains'>, 'sites'>) =>
+  eb
+    .selectFrom('subdomains')
+    .select('subdomains.subdomain')
+    .select(sql<string>`to_char(subdomains.held_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`.as('until'))
+    .whereRef('subdomains.site_id', '=', 'sites.id')
+    // one that the site is about to take back redirects until then
+    .where('subdomains.kind', 'in', ['former', 'pending'])
+    .where('subdomains.held_until', 'is not', null)
+
+/** In the order in which they were added. */
+const verifiedDomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'domains' | 'certificates'>, 'sites'>) =>
+  eb
+    .selectFrom('domains')
+    .leftJoin('certificates', 'certificates.domain_id', 'domains.id')
+    .select('domains.domain')
+    .select((eb) => eb('certificates.certificate', 'is not', null).$castTo<boolean>().as('secured'))
+    .whereRef('domains.site_id', '=', 'sites.id')
+    .where('domains.verified_at', 'is not', null)
+    .orderBy('domains.id')

@@ -1,0 +1,35 @@
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
+import { deliveryPeriodMs, mailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
+
+const dayMs = 24 * 3_600_000
+const rowsAtOnce = 1000
+
+/** By table: rows whose time is over by the instant, so that nothing depends on when they are deleted. */
+const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => ({
+  // an edge that is behind may still redirect from a former name
+  subdomains: sql`kind in ('former', 'quarantined') and held_until < ${before(now, dayMs)}`,
+  released_domains: sql`released_at < ${before(now, releasedDomainPeriodMs)}`,
+  // no allowance counts what is older
+  allowances: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
+  mails: sql`created_at < ${before(now, mailPeriodMs)}`,
+  git_deliveries: sql`received_at < ${before(now, deliveryPeriodMs)}`,
+})
+
+const before = (now: Date, ms: number) => new Date(now.getTime() - ms)
+
+/** Deletes what has expired, in small steps; rows that somebody is changing are passed over. May be repeated. Answers how many rows. */
+export async function deleteExpired(db: Db, now: Date): Promise<number> {
+  let deleted = 0
+  for (const [table, condition] of Object.entries(expired(now))) {
+    for (let rows = rowsAtOnce; rows === rowsAtOnce; deleted += rows) rows = await deleteSome(db, sql.table(table), condition)
+  }
+  return deleted
+}
+
+async function deleteSome(db: Db, table: RawBuilder<unknown>, condition: RawBuilder<SqlBool>): Promise<number> {
+  const some = sql`select ctid from ${table} where ${condition} limit ${rowsAtOnce} for update skip locked`
+  const { numAffectedRows } = await sql`delete from ${table} where ctid = any (array(${some}))`.execute(db)
+  return Number(numAffectedRows)
+}

@@ -1,0 +1,111 @@
+import { sql } from 'kysely'
+import type { DeployStatus } from '../../core/deploy.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import type { DeployRow } from '../deploys/deploys.ts'
+import { notifyRemoved } from '../feeds/routes.ts'
+import { quarantineSubdomains } from '../sites/subdomains.ts'
+
+/** One trashing of a site: the instant tells it from an earlier one. */
+export interface Trashing {
+  readonly site_id: string
+  readonly purge_at: Date
+}
+
+/** `restored`: or trashed again since. `gone`: removed for good. */
+export async function findTrashing(
+  db: Db,
+  { site_id, purge_at }: Trashing,
+): Promise<{ readonly state: 'trashed'; readonly project_id: string } | { readonly state: 'restored' | 'gone' }> {
+  const site = await db
+    .selectFrom('sites')
+    .select(['project_id', 'deletion_scheduled_at'])
+    .where('id', '=', site_id)
+    .executeTakeFirst()
+  if (!site) return { state: 'gone' }
+  const isThis = site.deletion_scheduled_at?.getTime() === purge_at.getTime()
+  return isThis ? { state: 'trashed', project_id: site.project_id } : { state: 'restored' }
+}
+
+/**
+ * From here on the site cannot be restored: its deploys are ended, so that each may be purged. Under the project's lock; false when it
+ * was restored. May be repeated.
+ */
+export async function beginPurge(tx: Tx, { site_id, purge_at }: Trashing, now: Date): Promise<boolean> {
+  const begun = await tx
+    .updateTable('sites')
+    .set({ purging: true })
+    .where('id', '=', site_id)
+    .where('deletion_scheduled_at', '=', purge_at)
+    .executeTakeFirst()
+  if (begun.numUpdatedRows === 0n) return false
+  await tx
+    .updateTable('deploys')
+    .set((eb) => ({
+      status: sql<DeployStatus>`case when ${eb.ref('status')} = 'active' then 'superseded' else 'failed' end`,
+      error: sql<string | null>`case when ${eb.ref('status')} = 'active' then error else 'the site was removed' end`,
+      finished_at: sql<Date>`coalesce(${eb.ref('finished_at')}, ${now}::timestamptz)`,
+      source_sha256: null,
+    }))
+    .where('site_id', '=', site_id)
+    .where('status', 'in', ['queued', 'building', 'active'])
+    .execute()
+  return true
+}
+
+/** Deploys of the site that still count against the storage, in the order of their ids. */
+export function listDeploysToPurge(
+  db: Db,
+  siteId: string,
+  page: { readonly limit: number; readonly afterId: string | undefined },
+): Promise<DeployRow[]> {
+  return db
+    .selectFrom('deploys')
+    .selectAll()
+    .where('site_id', '=', siteId)
+    .where('artifacts_purged', '=', false)
+    .where('manifest_sha256', 'is not', null)
+    .$if(page.afterId !== undefined, (query) => query.where('id', '>', page.afterId ?? ''))
+    .orderBy('id')
+    .limit(page.limit)
+    .execute()
+}
+
+/** Takes the lock of a site of which the purge has begun. @throws when there is none */
+export async function lockPurgedSite(tx: Tx, siteId: string): Promise<void> {
+  await tx
+    .selectFrom('sites')
+    .select('id')
+    .where('id', '=', siteId)
+    .where('purging', '=', true)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+}
+
+/**
+ * Deletes a site, under its lock, when its deploys are purged and its domains detached. Its names are kept from other projects until
+ * then. The edge learns of it with the commit.
+ */
+export async function removeSite(tx: Tx, siteId: string, time: { readonly now: Date; readonly until: Date }): Promise<void> {
+  await tx.deleteFrom('subdomain_changes').where('site_id', '=', siteId).execute()
+  await quarantineSubdomains(tx, siteId, time)
+  await tx.deleteFrom('previews').where('site_id', '=', siteId).execute()
+  // its deliveries and reports go with the site and its deploys
+  await tx.deleteFrom('git_connections').where('site_id', '=', siteId).execute()
+  await tx.deleteFrom('git_previews').where('site_id', '=', siteId).execute()
+  await tx.updateTable('sites').set({ active_deploy_id: null }).where('id', '=', siteId).execute()
+  await tx.deleteFrom('deploys').where('site_id', '=', siteId).execute()
+  await tx.deleteFrom('sites').where('id', '=', siteId).execute()
+  await notifyRemoved(tx, siteId)
+}
+
+/** Sites whose time in the trash is over at the instant or before, the longest due first. */
+export function listDueTrash(db: Db, before: Date, limit: number) {
+  return db
+    .selectFrom('sites')
+    .select(['id as site_id', 'name as site_name', 'project_id'])
+    .select((eb) => eb.ref('deletion_scheduled_at').$notNull().as('purge_at'))
+    .where('deletion_scheduled_at', '<=', before)
+    .orderBy('deletion_scheduled_at')
+    .limit(limit)
+    .execute()
+}

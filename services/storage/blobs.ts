@@ -1,0 +1,138 @@
+import { sql } from 'kysely'
+import type { ManifestEntry } from '../../core/manifest.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import { releaseObjects } from './released-objects.ts'
+import { uploadingBytes } from './uploads.ts'
+
+// A row is a blob that a deploy of the project contains (deploys > 0) or that was uploaded for one (staged). What neither holds has no row:
+// its object is released.
+
+const isReadable = sql<boolean>`not exists (
+  select from damaged_objects as damaged where damaged.sha256 = blobs.sha256 and damaged.repaired_at is null
+)`
+
+export type Blob = Pick<ManifestEntry, 'sha256' | 'size'>
+
+/** Whom room is looked for: what came later does not count, so that of several that do not fit together the first ones are taken. */
+export interface RoomFor {
+  readonly upload?: string | undefined
+  /** A deploy with its source, which goes when the deploy ends. */
+  readonly deploy?: string
+}
+
+/** Bytes of the project's distinct blobs, of what is on its way to become blobs, and of the sources of deploys that have not ended. */
+export async function storageBytes(db: Db, projectId: string, { upload, deploy }: RoomFor = {}): Promise<number> {
+  const total = sql<number>`
+    coalesce(sum(size), 0)::bigint + ${uploadingBytes(projectId, upload)} + ${sourceBytes(projectId, deploy)}`
+  const { bytes } = await db
+    .selectFrom('blobs')
+    .select(total.as('bytes'))
+    .where('project_id', '=', projectId)
+    .executeTakeFirstOrThrow()
+  return bytes
+}
+
+/** Of distinct archives. @param deploy counts only the sources of deploys that were accepted before it */
+const sourceBytes = (projectId: string, deploy: string | undefined) => sql<number>`(
+  select coalesce(sum(bytes), 0) from (
+    select max(source_bytes) as bytes from deploys
+    where project_id = ${projectId} and source_sha256 is not null ${deploy === undefined ? sql`` : sql`and id < ${deploy}`}
+    group by source_sha256
+  ) as sources
+)::bigint`
+
+/** Sizes by hash of those blobs that the project has; the others, and those whose objects are damaged, are absent from the map. */
+export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {
+  if (hashes.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('blobs')
+    .select(['sha256', 'size'])
+    .where('project_id', '=', projectId)
+    .where('sha256', '=', sql<string>`any(${hashes})`)
+    .where(isReadable)
+    .execute()
+  return new Map(rows.map((row) => [row.sha256, row.size]))
+}
+
+/** Each blob once, in the order of its hash, so that two transactions lock rows in one order. */
+function distinct(files: readonly Blob[]): Blob[] {
+  const byHash = new Map(files.map(({ sha256, size }) => [sha256, { sha256, size }]))
+  return [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+}
+
+/** Those blobs of the files that the project does not have, each once: what the files would add to its storage. */
+export async function newBlobs(db: Db, projectId: string, files: readonly Blob[]): Promise<Blob[]> {
+  const blobs = distinct(files)
+  const held = await findBlobSizes(
+    db,
+    projectId,
+    blobs.map((blob) => blob.sha256),
+  )
+  return blobs.filter((blob) => !held.has(blob.sha256))
+}
+
+export const bytesOf = (blobs: readonly Blob[]) => blobs.reduce((sum, blob) => sum + blob.size, 0)
+
+/**
+ * Counts one more deploy for every blob of the files and makes them the project's. Once per deploy, in the transaction that sets its
+ * manifest, which keeps the sweeper away (`keepObjects`).
+ */
+export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonly Blob[]): Promise<void> {
+  const blobs = distinct(files)
+  if (blobs.length === 0) return
+  await sql`
+    insert into blobs (project_id, sha256, size, deploys)
+    select ${projectId}, sha256, size, 1
+    from unnest(${blobs.map((blob) => blob.sha256)}::text[], ${blobs.map((blob) => blob.size)}::bigint[]) as file (sha256, size)
+    on conflict (project_id, sha256) do update set deploys = blobs.deploys + 1, staged = false`.execute(tx)
+}
+
+/**
+ * The reverse, in the transaction that purges the deploy, under the project's lock. Blobs that nothing else of the project holds, and the
+ * manifest, are released: edges that are behind may read them until their grace is over.
+ */
+export async function removeBlobsOfDeploy(
+  tx: Tx,
+  deploy: { readonly project_id: string; readonly manifest_sha256: string | null },
+  files: readonly Blob[],
+  now: Date,
+): Promise<void> {
+  const { project_id, manifest_sha256 } = deploy
+  if (manifest_sha256 === null) return
+  const hashes = distinct(files).map((blob) => blob.sha256)
+  const ofDeploy = sql<boolean>`project_id = ${project_id} and sha256 = any(${hashes})`
+  const given_up = await tx
+    .deleteFrom('blobs')
+    .where(ofDeploy)
+    .where('deploys', '=', 1)
+    .where('staged', '=', false)
+    .returning('sha256')
+    .execute()
+  await tx
+    .updateTable('blobs')
+    .set((eb) => ({ deploys: eb('deploys', '-', 1), touched_at: now }))
+    .where(ofDeploy)
+    .execute()
+  await releaseObjects(tx, [manifest_sha256, ...given_up.map((row) => row.sha256)], { now, published: true })
+}
+
+/** Makes an uploaded blob the project's and begins its grace again, under the project's lock and with the sweeper kept away. */
+export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blob, now: Date): Promise<void> {
+  await tx
+    .insertInto('blobs')
+    .values({ project_id: projectId, sha256, size, deploys: 0, staged: true, touched_at: now })
+    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ staged: true, touched_at: now }))
+    .execute()
+}
+
+/** Begins the grace of the project's staged blobs among these again; under the project's lock, so that two calls lock rows one after the other. */
+export async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
+  await tx
+    .updateTable('blobs')
+    .set({ touched_at: now })
+    .where('project_id', '=', projectId)
+    .where('sha256', '=', sql<string>`any(${hashes})`)
+    .where('deploys', '=', 0)
+    .where('staged', '=', true)
+    .execute()
+}

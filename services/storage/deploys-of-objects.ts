@@ -1,0 +1,29 @@
+import { sql } from 'kysely'
+import type { Db } from '../../infra/db/database.ts'
+
+export interface DeployOfObject {
+  readonly project_id: string
+  readonly site_id: string
+  readonly deploy_id: string
+  readonly manifest_sha256: string | null
+  readonly source_sha256: string | null
+  readonly live: boolean
+}
+
+/** Deploys that may need one of the objects: all with files of the projects that have it as a blob, and those that name it. Live ones come first. */
+export async function listDeploysOfObjects(db: Db, hashes: readonly string[], limit: number): Promise<DeployOfObject[]> {
+  if (hashes.length === 0) return []
+  const { rows } = await sql<DeployOfObject>`
+    select deploys.project_id, deploys.site_id, deploys.id as deploy_id, deploys.source_sha256,
+      case when deploys.artifacts_purged then null else deploys.manifest_sha256 end as manifest_sha256,
+      sites.active_deploy_id is not distinct from deploys.id as live
+    from deploys join sites on sites.id = deploys.site_id
+    where deploys.source_sha256 = any(${hashes})
+      or (not deploys.artifacts_purged and deploys.manifest_sha256 is not null and (
+        deploys.manifest_sha256 = any(${hashes})
+        or deploys.project_id in (select project_id from blobs where blobs.sha256 = any(${hashes}))
+      ))
+    order by live desc, deploys.id desc
+    limit ${limit}`.execute(db)
+  return rows
+}

@@ -1,0 +1,47 @@
+import { sql } from 'kysely'
+import type { Db, Tx } from '../../infra/db/database.ts'
+
+// Objects that the platform itself has given up, so that removing them needs no suspicion. A row does not say that nothing needs the object:
+// another project may have it, or get it again.
+
+/**
+ * Has the sweeper remove these objects, unless another row needs them or they are stored again.
+ * @param published edges may have read them: they stay until the grace is over
+ */
+export async function releaseObjects(
+  tx: Tx,
+  hashes: readonly string[],
+  { now, published }: { readonly now: Date; readonly published: boolean },
+): Promise<void> {
+  if (hashes.length === 0) return
+  // in the order of the hashes, so that two transactions lock rows in one order
+  await sql`
+    insert into released_objects (sha256, released_at, published)
+    select sha256, ${now}, ${published} from unnest(${[...new Set(hashes)]}::text[]) as object (sha256) order by sha256
+    on conflict (sha256) do update
+    set released_at = excluded.released_at, published = released_objects.published or excluded.published`.execute(tx)
+}
+
+export interface ReleasedObject {
+  readonly sha256: string
+  readonly released_at: Date
+}
+
+/** Up to `limit` released objects whose grace is over: published ones that were released before then, and all others. The oldest come first. */
+export function listReleasedObjects(db: Db, before: Date, limit: number): Promise<ReleasedObject[]> {
+  return db
+    .selectFrom('released_objects')
+    .select(['sha256', 'released_at'])
+    .where((eb) => eb.or([eb('released_at', '<', before), eb('published', '=', false)]))
+    .orderBy('released_at')
+    .limit(limit)
+    .execute()
+}
+
+/** They are removed, or needed again. What was released once more in the meantime stays. */
+export async function forgetReleasedObjects(tx: Tx, objects: readonly ReleasedObject[]): Promise<void> {
+  await sql`
+    delete from released_objects as released
+    using unnest(${objects.map((one) => one.sha256)}::text[], ${objects.map((one) => one.released_at)}::timestamptz[]) as done (sha256, released_at)
+    where released.sha256 = done.sha256 and released.released_at = done.released_at`.execute(tx)
+}

@@ -1,0 +1,182 @@
+import { createHash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createGunzip } from 'node:zlib'
+import type { Cas, OpenedObject } from '../../infra/cas/cas.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { Logger } from '../../infra/log.ts'
+import { listDamagedObjects, markDamaged, markRepaired, saveVerifiedPrefix } from './health.ts'
+import { lockSweep } from './unneeded-objects.ts'
+
+export interface ScrubDeps {
+  readonly db: Db
+  readonly cas: Cas
+  readonly log: Logger
+  readonly clock: () => Date
+  /** Storages with copies of the same objects, from which damaged ones are repaired. */
+  readonly copies: readonly Pick<Cas, 'open'>[]
+}
+
+/** How far a prefix is verified: what a retry goes on from. */
+export interface ScrubProgress {
+  /** The last hash that was verified; hashes come in their order. */
+  readonly after: string
+  readonly objects: number
+  readonly bytes: number
+  /** Objects that were damaged and could not be repaired. */
+  readonly damaged: number
+  /** Objects that were damaged and are whole again. */
+  readonly repaired: number
+}
+
+/** Low enough that visitors do not notice; about 9 TiB a week. */
+const bytesPerSecond = 16 * 1024 * 1024
+const maxDamaged = 10_000
+
+const nothing: ScrubProgress = { after: '', objects: 0, bytes: 0, damaged: 0, repaired: 0 }
+
+/**
+ * Reads all objects of a prefix with their gzip variants, at a bounded rate, and compares them with their hashes. A damaged variant is made
+ * again. A damaged object is repaired from its variant or from a copy; else it is moved aside, so that nobody gets its bytes, and counts as
+ * missing until it is stored again, or a later run finds it in a copy.
+ * @param from where an earlier try has come to
+ * @param progress called after each object, and now and then while a large one is read; an exception ends it
+ */
+export async function verifyPrefix(
+  deps: ScrubDeps,
+  prefix: string,
+  progress: (state: ScrubProgress) => void,
+  from: ScrubProgress = nothing,
+): Promise<ScrubProgress> {
+  const { db, cas, clock } = deps
+  const hashes: string[] = []
+  for await (const batch of cas.list(prefix)) hashes.push(...batch)
+  const marked = new Set((await listDamagedObjects(db, maxDamaged)).filter((row) => !row.repaired_at).map((row) => row.sha256))
+  const missing = [...marked].filter((sha256) => sha256.startsWith(prefix) && !hashes.includes(sha256))
+  let state = from
+  const pace = createPace(() => progress(state))
+  for (const sha256 of [...hashes, ...missing].sort()) {
+    if (sha256 <= from.after) continue
+    const { verdict, size } = await verifyObject(deps, sha256, pace)
+    if (verdict === 'intact' && marked.has(sha256)) await markRepaired(db, [sha256], clock())
+    state = {
+      after: sha256,
+      objects: state.objects + (verdict === 'gone' ? 0 : 1),
+      bytes: state.bytes + size,
+      damaged: state.damaged + (verdict === 'damaged' ? 1 : 0),
+      repaired: state.repaired + (verdict === 'repaired' ? 1 : 0),
+    }
+    progress(state)
+  }
+  const { objects, bytes } = state
+  await saveVerifiedPrefix(db, { prefix, verified_at: clock(), objects, bytes })
+  return state
+}
+
+type Verdict = 'intact' | 'repaired' | 'damaged' | 'gone'
+type Pace = (bytes: number) => Promise<void>
+
+async function verifyObject(deps: ScrubDeps, sha256: string, pace: Pace): Promise<{ verdict: Verdict; size: number }> {
+  const { cas, log } = deps
+  const object = await cas.open(sha256)
+  // one that was moved aside, when a copy has it by now
+  if (!object) return { verdict: (await repair(deps, sha256, false)) ? 'repaired' : 'gone', size: 0 }
+  const { size } = object
+  const isIntact = (await hashOf(object.stream(), pace)) === sha256
+  const variant = await cas.open(sha256, 'gzip')
+  const isVariantIntact = variant && (await hashOfGzip(variant, pace)) === sha256
+  if (isIntact) {
+    if (variant && !isVariantIntact) {
+      await cas.removeVariant(sha256, 'gzip')
+      await cas.encode(sha256, 'gzip')
+      log.warn({ sha256 }, 'damaged gzip variant made again')
+    }
+    return { verdict: 'intact', size }
+  }
+  const repaired = await repair(deps, sha256, isVariantIntact ?? false)
+  if (repaired) log.warn({ sha256, from: repaired }, 'damaged object repaired')
+  else {
+    await quarantine(deps, sha256)
+    log.error({ sha256 }, 'damaged object moved aside')
+  }
+  return { verdict: repaired ? 'repaired' : 'damaged', size }
+}
+
+/** Stores the object again from whatever has its bytes; answers what that was. */
+async function repair(deps: ScrubDeps, sha256: string, fromVariant: boolean): Promise<string | undefined> {
+  const { db, cas, clock, copies, log } = deps
+  const sources: { readonly name: string; readonly open: () => Promise<Readable | undefined> }[] = copies.map((copy, i) => ({
+    name: `copy ${i + 1}`,
+    open: async () => (await copy.open(sha256))?.stream(),
+  }))
+  if (fromVariant) {
+    const open = async () => (await cas.open(sha256, 'gzip'))?.stream().pipe(createGunzip())
+    sources.unshift({ name: 'gzip variant', open })
+  }
+  for (const { name, open } of sources) {
+    try {
+      const bytes = await open()
+      if (!bytes) continue
+      await cas.put(bytes, { sha256, compress: () => fromVariant })
+      await db.transaction().execute(async (tx) => {
+        await markDamaged(tx, sha256, clock())
+        await markRepaired(tx, [sha256], clock())
+      })
+      return name
+    } catch (error) {
+      log.warn({ err: error, sha256, from: name }, 'object not repaired')
+    }
+  }
+  return undefined
+}
+
+/** First the row, so that nobody counts on the object any more, then the object. What was stored again in between stays. */
+async function quarantine({ db, cas, clock }: ScrubDeps, sha256: string): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await lockSweep(tx)
+    await markDamaged(tx, sha256, clock())
+  })
+  if (!(await cas.quarantine(sha256))) await markRepaired(db, [sha256], clock())
+}
+
+/** Undefined when it cannot be read to its end. */
+async function hashOf(bytes: Readable, pace: Pace): Promise<string | undefined> {
+  const hash = createHash('sha256')
+  try {
+    for await (const chunk of bytes as AsyncIterable<Buffer>) {
+      hash.update(chunk)
+      await pace(chunk.length)
+    }
+  } catch (error) {
+    // a sector that the disk cannot read is damage; a storage that does not answer is not
+    if ((error as NodeJS.ErrnoException).code === 'EIO') return undefined
+    throw error
+  }
+  return hash.digest('hex')
+}
+
+async function hashOfGzip(variant: OpenedObject, pace: Pace): Promise<string | undefined> {
+  const hash = createHash('sha256')
+  try {
+    await pipeline(variant.stream(), createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) hash.update(chunk)
+    })
+  } catch {
+    return undefined
+  }
+  await pace(variant.size)
+  return hash.digest('hex')
+}
+
+/** Holds the reader to the rate. */
+function createPace(alive: () => void): Pace {
+  const startedAt = performance.now()
+  let read = 0
+  return async (bytes) => {
+    read += bytes
+    alive()
+    const aheadMs = (read / bytesPerSecond) * 1000 - (performance.now() - startedAt)
+    if (aheadMs > 5) await pause(aheadMs)
+  }
+}

@@ -1,0 +1,159 @@
+import { conflict } from '../../core/errors.ts'
+import { sweepGraceMs, uploadPeriodMs } from '../../core/limits.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { forgetReleasedObjects, listReleasedObjects, type ReleasedObject } from './released-objects.ts'
+import { findUnneeded, lockSweep, releaseAbandonedBlobs } from './unneeded-objects.ts'
+import { deleteUploadsBefore } from './uploads.ts'
+
+export interface SweepDeps {
+  readonly db: Db
+  readonly cas: Cas
+}
+
+export interface SweepOptions {
+  /** What was stored or touched later is left alone. */
+  readonly before: Date
+  /** Called now and then, with a line about the progress; an exception ends the sweep. */
+  readonly progress: (line: string) => void
+}
+
+export interface ObjectSweep {
+  readonly looked_at: number
+  readonly removed: number
+  /** Bytes of the removed objects, without their twins. */
+  readonly bytes: number
+}
+
+const rowsAtOnce = 1000
+const lookedAtOnce = 1000
+/** Uploads and deploys wait while a batch is removed, so it is small: some milliseconds. */
+const objectsAtOnce = 50
+/** An installation this small may lose any share: one deleted site is a large part of it. */
+const smallStorage = 1000
+
+/** Gives up the uploads that no deploy took and that nobody touched since `before`. Answers how many. */
+export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions, now: Date): Promise<number> {
+  let dropped = 0
+  for (;;) {
+    const rows = await releaseAbandonedBlobs(db, before, rowsAtOnce, now)
+    dropped += rows
+    progress(`dropped ${dropped} rows`)
+    if (rows < rowsAtOnce) return dropped
+  }
+}
+
+/**
+ * Removes what the platform has given up itself, then looks through the whole storage for objects that no row needs and that were not
+ * stored again since `before`. All of it is looked at before any of that is removed, and a failure to look ends it: nothing is taken for
+ * unneeded because something did not answer.
+ * @param maxShare of all objects that may be removed although nobody has released them
+ * @throws AppError `conflict` when it would be more, or while a backup is taken
+ */
+export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
+  const { before, progress, maxShare } = options
+  const released = await removeReleasedObjects({ db, cas }, options)
+  const { looked_at, unneeded } = await findObjects()
+  if (looked_at > smallStorage && unneeded.size > maxShare * looked_at) throw tooMany(unneeded.size, looked_at, maxShare)
+
+  const queue = [...unneeded.keys()]
+  let { removed, bytes } = released
+  while (queue.length > 0) {
+    for (const sha256 of await removeBatch(queue.splice(0, objectsAtOnce))) {
+      removed += 1
+      bytes += unneeded.get(sha256) ?? 0
+    }
+    progress(`removed ${removed} objects, ${queue.length} to go`)
+  }
+  return { looked_at: looked_at + released.removed, removed, bytes }
+
+  async function findObjects() {
+    const unneeded = new Map<string, number>()
+    let looked_at = 0
+    for await (const hashes of inBatches(cas.list())) {
+      looked_at += hashes.length
+      for (const sha256 of await findUnneeded(db, hashes, before)) {
+        const facts = await cas.stat(sha256)
+        if (!facts || facts.storedAt < before) unneeded.set(sha256, facts?.size ?? 0)
+      }
+      progress(`looked at ${looked_at} objects`)
+    }
+    return { looked_at, unneeded }
+  }
+
+  /** Nobody can make a row for an object until the transaction ends, and the rows that were made since the first look count. */
+  async function removeBatch(hashes: readonly string[]): Promise<string[]> {
+    return await db.transaction().execute(async (tx) => {
+      await lockSweep(tx)
+      const gone: string[] = []
+      for (const sha256 of await findUnneeded(tx, hashes, before)) if (await cas.remove(sha256, before)) gone.push(sha256)
+      return gone
+    })
+  }
+}
+
+/**
+ * Ends the uploads of processes that have died: their bytes no longer count, and what they have written goes. Then removes what has been
+ * released and was never published, such as the files of refused builds. Called every half minute.
+ */
+export async function removeAbandonedUploads({ db, cas }: SweepDeps, now: Date): Promise<void> {
+  const before = new Date(now.getTime() - uploadPeriodMs)
+  await deleteUploadsBefore(db, before)
+  await cas.removeLeftovers(before)
+  await removeReleasedObjects({ db, cas }, { before: new Date(now.getTime() - sweepGraceMs), progress: () => undefined })
+}
+
+/** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
+async function removeReleasedObjects(
+  { db, cas }: SweepDeps,
+  { before, progress }: SweepOptions,
+): Promise<{ removed: number; bytes: number }> {
+  let [removed, bytes] = [0, 0]
+  for (;;) {
+    const objects = await listReleasedObjects(db, before, objectsAtOnce)
+    const removedSizes = await removeReleased({ db, cas }, objects, before)
+    removed += removedSizes.length
+    bytes += removedSizes.reduce((sum, size) => sum + size, 0)
+    progress(`removed ${removed} released objects`)
+    if (objects.length < objectsAtOnce) return { removed, bytes }
+  }
+}
+
+/** Answers the sizes of the objects that are gone. */
+async function removeReleased({ db, cas }: SweepDeps, objects: readonly ReleasedObject[], before: Date): Promise<number[]> {
+  if (objects.length === 0) return []
+  return await db.transaction().execute(async (tx) => {
+    await lockSweep(tx)
+    const hashes = objects.map((object) => object.sha256)
+    const unneeded = new Set(await findUnneeded(tx, hashes, before))
+    const sizes: number[] = []
+    for (const { sha256, released_at } of objects) {
+      if (!unneeded.has(sha256)) continue
+      const facts = await cas.stat(sha256)
+      if ((await cas.remove(sha256, released_at)) && facts) sizes.push(facts.size)
+    }
+    await forgetReleasedObjects(tx, objects)
+    return sizes
+  })
+}
+
+/** The same hashes, at least so many at a time that a query for them is worth its way. */
+async function* inBatches(lists: AsyncIterable<readonly string[]>): AsyncGenerator<string[]> {
+  let batch: string[] = []
+  for await (const hashes of lists) {
+    batch.push(...hashes)
+    if (batch.length < lookedAtOnce) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+function tooMany(unneeded: number, all: number, maxShare: number) {
+  const share = Math.ceil((unneeded / all) * 100)
+  return conflict(
+    `${unneeded} of ${all} objects (${share} %) belong to nothing, more than the ${Math.round(maxShare * 100)} % that are removed unasked. ` +
+      'Is this the right database for this storage? If so, start the workflow sweepStorage by hand on the queue control ' +
+      `with the input {"max_share": ${share / 100}}`,
+  )
+}

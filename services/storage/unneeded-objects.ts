@@ -1,0 +1,74 @@
+import { sql } from 'kysely'
+import { conflict } from '../../core/errors.ts'
+import { backupLock } from '../../infra/db/base-backup.ts'
+import type { Db, Tx } from '../../infra/db/database.ts'
+import { releaseObjects } from './released-objects.ts'
+
+/** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
+const sweepLock = sql`5377001::bigint`
+
+/** Every column that names an object of the storage, with the condition under which the object is needed for it. */
+export const objectColumns = {
+  'blobs.sha256': 'true',
+  'deploys.manifest_sha256': 'not deploys.artifacts_purged',
+  'deploys.source_sha256': 'true',
+} as const satisfies Record<string, string>
+
+/**
+ * Keeps the sweeper from removing objects until the transaction ends. Each function that makes the first row for an object takes it, after the
+ * project's lock, and then looks whether the object is still there.
+ */
+export async function holdSweeper(tx: Tx): Promise<void> {
+  await sql`select pg_advisory_xact_lock_shared(${sweepLock})`.execute(tx)
+}
+
+/**
+ * Waits for those who hold the sweeper and makes later ones wait until the transaction ends; no backup begins before that.
+ * @throws AppError `conflict` while a backup is taken
+ */
+export async function lockSweep(tx: Tx): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${sweepLock})`.execute(tx)
+  const { rows } = await sql<{ held: boolean }>`select pg_try_advisory_xact_lock_shared(${backupLock}::bigint) as held`.execute(
+    tx,
+  )
+  if (!rows[0]?.held) throw conflict('a backup is copying the storage: nothing is removed until it has ended')
+}
+
+const needed = sql.raw(
+  Object.entries(objectColumns)
+    .map(([column, condition]) => `exists (select from ${column.split('.')[0]} where ${column} = object.sha256 and ${condition})`)
+    .join(' or '),
+)
+
+/** Those of the hashes that no row of any project needs, and no edge that is behind: those may read what was released since `before`. */
+export async function findUnneeded(db: Db, hashes: readonly string[], before: Date): Promise<string[]> {
+  const { rows } = await sql<{ sha256: string }>`
+    select object.sha256 from unnest(${hashes}::text[]) as object (sha256)
+    where not (${needed}) and not exists (
+      select from released_objects as released
+      where released.sha256 = object.sha256 and released.published and released.released_at >= ${before}
+    )`.execute(db)
+  return rows.map((row) => row.sha256)
+}
+
+/**
+ * Deletes up to `limit` rows of blobs that were uploaded, that no deploy contains, and that nobody touched since then, and releases their
+ * objects. Rows that a deploy is just taking are passed over.
+ */
+export async function releaseAbandonedBlobs(db: Db, before: Date, limit: number, now: Date): Promise<number> {
+  return await db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ sha256: string }>`
+      with abandoned as (
+        select project_id, sha256 from blobs where deploys = 0 and touched_at < ${before} limit ${limit} for update skip locked
+      )
+      delete from blobs using abandoned
+      where blobs.project_id = abandoned.project_id and blobs.sha256 = abandoned.sha256
+      returning blobs.sha256`.execute(tx)
+    await releaseObjects(
+      tx,
+      rows.map((row) => row.sha256),
+      { now, published: false },
+    )
+    return rows.length
+  })
+}

@@ -1,0 +1,72 @@
+import type { Db, Tx } from '../infra/db/database.ts'
+
+/** Writes the start of a workflow in the transaction of its cause; the relay starts it after the commit. Repeating an id changes nothing. */
+export async function insertWorkflowStart(tx: Tx, start: { readonly workflow_id: string }): Promise<void> {
+  await tx
+    .insertInto('workflow_starts')
+    .values({ workflow_id: start.workflow_id, message: JSON.stringify(start) })
+    .onConflict((conflict) => conflict.column('workflow_id').where('signal', 'is', null).doNothing())
+    .execute()
+}
+
+/** Writes signals to workflows in the transaction of their cause; the relay sends each after the commit, perhaps twice. */
+export async function insertWorkflowSignals(
+  tx: Tx,
+  signals: readonly { readonly workflow_id: string; readonly signal: string }[],
+): Promise<void> {
+  if (signals.length === 0) return
+  await tx
+    .insertInto('workflow_starts')
+    .values(signals.map((one) => ({ workflow_id: one.workflow_id, signal: one.signal, message: JSON.stringify(one) })))
+    .execute()
+}
+
+/** Locks up to `limit` messages that no other relay holds, oldest first. A signal waits for the start of its workflow. */
+export function lockWorkflowMessages(tx: Tx, limit: number): Promise<{ id: string; message: unknown }[]> {
+  return tx
+    .selectFrom('workflow_starts')
+    .select(['id', 'message'])
+    .where((eb) =>
+      eb.or([
+        eb('signal', 'is', null),
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom('workflow_starts as start')
+              .select('start.id')
+              .whereRef('start.workflow_id', '=', 'workflow_starts.workflow_id')
+              .where('start.signal', 'is', null),
+          ),
+        ),
+      ]),
+    )
+    .orderBy('created_at')
+    .limit(limit)
+    .forUpdate()
+    .skipLocked()
+    .execute()
+}
+
+export async function deleteWorkflowMessages(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0) await tx.deleteFrom('workflow_starts').where('id', 'in', ids).execute()
+}
+
+/** Those of the ids whose start is still to be relayed. */
+export async function pendingWorkflowStarts(db: Db, workflowIds: readonly string[]): Promise<Set<string>> {
+  if (workflowIds.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('workflow_starts')
+    .select('workflow_id')
+    .where('workflow_id', 'in', workflowIds)
+    .where('signal', 'is', null)
+    .execute()
+  return new Set(rows.map((row) => row.workflow_id))
+}
+
+/** What the relay has still to send, and since when. */
+export function waitingMessages(db: Db): Promise<{ count: number; oldest: Date | null }> {
+  return db
+    .selectFrom('workflow_starts')
+    .select((eb) => [eb.fn.countAll<number>().as('count'), eb.fn.min('created_at').as('oldest')])
+    .executeTakeFirstOrThrow()
+}
