@@ -11,10 +11,10 @@ import { findTool } from '../infra/local/tools.ts'
 import { createLogger } from '../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { runBuild } from '../runner/build.ts'
-import { openKeptFolders } from '../runner/kept-folders.ts'
+import { openKeptFolders } from '../runner/install/kept-folders.ts'
 import { openReaders } from '../runner/readers.ts'
-import { openSandbox } from '../runner/sandbox.ts'
-import { createSlots } from '../runner/slots.ts'
+import { openSandbox } from '../runner/sandbox/sandbox.ts'
+import { createSlots } from '../runner/sandbox/slots.ts'
 import { median } from './statistics.ts'
 
 // A build on the farm, the first of a project and the one after it, which gets the packages that the first has installed, against

@@ -5,10 +5,10 @@ import { createLogger } from '../infra/log.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
-import { openKeptFolders } from './kept-folders.ts'
+import { openKeptFolders } from './install/kept-folders.ts'
 import { openReaders } from './readers.ts'
-import { openSandbox } from './sandbox.ts'
-import { createSlots } from './slots.ts'
+import { openSandbox } from './sandbox/sandbox.ts'
+import { createSlots } from './sandbox/slots.ts'
 import { startBuildWorker } from './worker.ts'
 
 /** A build longer than this is cancelled at a stop, and repeated by the next runner. */

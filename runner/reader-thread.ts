@@ -2,12 +2,12 @@ import { getHeapStatistics } from 'node:v8'
 import type { BuildSettings } from '../core/build-plan.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
 import { serveCalls } from '../infra/serve-calls.ts'
-import { explainFailure, type Failure } from './failure.ts'
-import { type InstallPlan, nameInstall } from './install-inputs.ts'
-import { listFolder } from './list-folder.ts'
+import { explainFailure, type Failure } from './explain-failure.ts'
+import { type InstallPlan, nameInstall } from './install/install-inputs.ts'
 import { createLogText, type LogEnd, type LogText } from './log-text.ts'
-import { findOutput } from './output-folder.ts'
-import { readSource, type SourceRequest, type SourceTree } from './read-source.ts'
+import { listFolder } from './output/list-folder.ts'
+import { findOutput } from './output/output-folder.ts'
+import { readSource, type SourceRequest, type SourceTree } from './source/read-source.ts'
 
 // The thread that reads what one build at a time has sent or written: see readers.ts. What is large stays here from call to call.
 

@@ -7,7 +7,7 @@ import { type GitServer, git, startGitServer } from '../infra/git-server.ts'
 import { makeSite, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
-// The level of trust that a runner is given with a build: what it may read and keep there, test/runner/cache.test.ts and test/hostile/poisoning.test.ts.
+// The level of trust that a runner is given with a build: what it may read and keep there, test/runner/install/kept-folders.test.ts and test/hostile/poisoning.test.ts.
 
 const stack = new AsyncDisposableStack()
 let w: World

@@ -1,0 +1,33 @@
+import type { PackageManager } from '../../core/build-plan.ts'
+
+/** @param packages the folder for all that is fetched, and whether an earlier build has left some there */
+export function managerEnvironment(
+  manager: PackageManager,
+  packages: { readonly folder: string; readonly hasPackages: boolean },
+): Record<string, string> {
+  const { folder, hasPackages } = packages
+  const npm = {
+    npm_config_cache: `${folder}/npm`,
+    npm_config_update_notifier: 'false',
+    npm_config_fund: 'false',
+    npm_config_audit: 'false',
+    npm_config_progress: 'false',
+    // the default waits of 10 and 60 seconds are for flaky lines; a host that is refused stays refused
+    npm_config_fetch_retry_mintimeout: '1000',
+    npm_config_fetch_retry_maxtimeout: '5000',
+    ...(hasPackages && { npm_config_prefer_offline: 'true' }),
+  }
+  if (manager === 'npm') return npm
+  if (manager === 'yarn-1') return { ...npm, YARN_CACHE_FOLDER: `${folder}/yarn`, SKIP_YARN_COREPACK_CHECK: '1' }
+  if (manager.startsWith('yarn-')) {
+    return { ...npm, YARN_GLOBAL_FOLDER: `${folder}/yarn`, YARN_ENABLE_TELEMETRY: 'false', YARN_ENABLE_PROGRESS_BARS: 'false' }
+  }
+  return {
+    ...npm,
+    npm_config_store_dir: `${folder}/pnpm-store`,
+    npm_config_cache_dir: `${folder}/pnpm-cache`,
+    // the lock file decides which pnpm runs, whatever "packageManager" names
+    npm_config_manage_package_manager_versions: 'false',
+    npm_config_package_manager_strict: 'false',
+  }
+}

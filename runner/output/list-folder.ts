@@ -1,0 +1,40 @@
+import type { Dirent } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { judgePath } from '../../core/manifest.ts'
+import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
+
+export interface ListedEntry {
+  readonly name: string
+  /** Where a file is published; undefined for a folder. */
+  readonly path: string | undefined
+}
+
+/**
+ * Lists what may be published of one hostile folder: its folders, and its files with a path that can be published, sorted. What is neither
+ * goes to `skipped`. The listing ends after `maxFiles` files.
+ * @param prefix path of the folder in what is published, with a slash at its end; the root is empty
+ */
+export async function listFolder(
+  folder: string,
+  prefix: string,
+  maxFiles: number,
+  skipped: SkippedPaths,
+): Promise<ListedEntry[]> {
+  const entries: Dirent[] = await readdir(folder, { withFileTypes: true })
+  const listed: ListedEntry[] = []
+  let files = 0
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    if (files >= maxFiles) break
+    const { name } = entry
+    const verdict = entry.isFile() ? judgePath(prefix + name) : undefined
+    if (entry.isDirectory()) {
+      listed.push({ name, path: undefined })
+    } else if (verdict?.kind === 'keep') {
+      files += 1
+      listed.push({ name, path: verdict.path })
+    } else {
+      skipped.add(prefix + name)
+    }
+  }
+  return listed
+}

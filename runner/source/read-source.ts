@@ -1,0 +1,66 @@
+import { join } from 'node:path'
+import { type BuildSettings, locateProject, noRootDir } from '../../core/build-plan.ts'
+import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
+import { type FoundOutput, findStaticOutput } from '../output/output-folder.ts'
+import { planSource, type SourcePlan } from './source-plan.ts'
+import { type UnpackOptions, unpack } from './unpack.ts'
+
+export interface SourceRequest extends UnpackOptions {
+  /** Path of the source archive. */
+  readonly archive: string
+  /** The folder to unpack it into, which holds nothing yet. */
+  readonly into: string
+  /** The folder to build, as the settings name it. */
+  readonly root_dir: string | null
+  readonly settings: BuildSettings | undefined
+}
+
+/** Where the project lies in a source that was unpacked. */
+export interface SourceTree {
+  /** What the build sees as its root. */
+  readonly root: string
+  /** Paths of all files below it. */
+  readonly paths: ReadonlySet<string>
+  /** The folder to build, with a slash at its end; the root is empty. */
+  readonly folder: string
+}
+
+type Place = Omit<SourceTree, 'paths'>
+
+/** What a source is: the folder that is published as it is, what builds it, or neither, with a text for its author. */
+export type SourceKind =
+  | { readonly kind: 'static'; readonly output: FoundOutput }
+  | ({ readonly kind: 'build'; readonly plan: SourcePlan } & Place)
+  | { readonly kind: 'refused'; readonly error: string }
+
+export interface SourceReading {
+  /** All that were unpacked. */
+  readonly files: number
+  readonly source: SourceKind
+  /** Undefined without a project. */
+  readonly tree: SourceTree | undefined
+}
+
+/**
+ * Unpacks a source archive and finds out what to do with it.
+ * @throws AppError as `unpack`
+ */
+export async function readSource(request: SourceRequest, skipped: SkippedPaths): Promise<SourceReading> {
+  const { root_dir, settings } = request
+  const content = await unpack(request.archive, request.into, request)
+  const files = content.paths.size
+  const project = locateProject(content.paths, root_dir, settings)
+  const wrapping = project?.wrapping ?? ''
+  for (const path of content.skipped_paths) skipped.add(path.startsWith(wrapping) ? path.slice(wrapping.length) : path)
+  if (!project) {
+    return { files, source: { kind: 'refused', error: noRootDir(root_dir ?? '', settings) }, tree: undefined }
+  }
+  const { folder } = project
+  const root = join(request.into, wrapping)
+  const paths = new Set([...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)))
+  const tree = { root, paths, folder }
+  if (!paths.has(`${folder}package.json`) && !settings?.build_command) {
+    return { files, source: { kind: 'static', output: findStaticOutput(root, folder, paths, { root_dir, settings }) }, tree }
+  }
+  return { files, source: { kind: 'build', plan: await planSource(root, paths, folder, settings), root, folder }, tree }
+}

@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { open, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import {
+  type BuildSettings,
+  type Command,
+  enginesOf,
+  foldersUpwards,
+  type LockFile,
+  lockFiles,
+  type NodeMajor,
+  type PackageManager,
+  planBuild,
+} from '../../core/build-plan.ts'
+import { chooseNode, type NodeRequest } from './node-version.ts'
+
+export type SourcePlan =
+  | {
+      readonly kind: 'build'
+      readonly node: NodeMajor
+      readonly packageManager: PackageManager
+      /** Undefined when nothing is to be installed. */
+      readonly install: Command | undefined
+      /** Where it runs, with a slash at its end: where the lock file lies. The root is empty. */
+      readonly installFolder: string
+      readonly build: Command
+      /** Both are undefined without a lock file that decides what is installed. */
+      readonly lockName: string | undefined
+      readonly lockSha256: string | undefined
+    }
+  | { readonly kind: 'refused'; readonly error: string }
+
+const MiB = 1024 * 1024
+/** Lock files name their format in the first lines, after comments. */
+const headBytes = 64 * 1024
+
+/**
+ * Reads what decides how a source is built. Its files are those of the archive: nothing has run yet that could have replaced them.
+ * @param paths of all files below `root`
+ * @param folder the one to build, with a slash at its end; the root is empty
+ */
+export async function planSource(
+  root: string,
+  paths: ReadonlySet<string>,
+  folder: string,
+  settings?: BuildSettings,
+): Promise<SourcePlan> {
+  for (const at of foldersUpwards(folder)) {
+    const file = `${at}package.json`
+    if (paths.has(file) && (await stat(join(root, file))).size > MiB)
+      return { kind: 'refused', error: `${file} is larger than 1 MB; that is no package description` }
+  }
+  const hasPackage = paths.has(`${folder}package.json`)
+  const packageJson = hasPackage ? await readFile(join(root, folder, 'package.json'), 'utf8') : undefined
+  const lock = hasPackage ? findLock(paths, folder) : undefined
+  const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings)
+  if (plan.kind === 'refused') return plan
+  const node = chooseNode(await findNodeRequest(root, paths, folder))
+  if (node.kind === 'refused') return node
+  const { isUsualInstall, ...commands } = plan
+  const deciding = isUsualInstall ? lock : undefined
+  return {
+    ...commands,
+    node: node.major,
+    installFolder: deciding?.folder ?? folder,
+    lockName: deciding?.name,
+    lockSha256: deciding && (await sha256Of(join(root, deciding.folder, deciding.name))),
+  }
+}
+
+interface FoundLock extends Pick<LockFile, 'name'> {
+  readonly folder: string
+}
+
+/** The nearest one upwards: packages of a workspace share that of its root. */
+function findLock(paths: ReadonlySet<string>, from: string): FoundLock | undefined {
+  for (const folder of foldersUpwards(from)) {
+    const name = lockFiles.find((file) => paths.has(folder + file))
+    if (name) return { folder, name }
+  }
+  return undefined
+}
+
+async function openLock(root: string, { folder, name }: FoundLock): Promise<LockFile> {
+  return { name, head: await readHead(join(root, folder, name)) }
+}
+
+/** The files for version managers come before package.json, and the nearest before those above. */
+async function findNodeRequest(root: string, paths: ReadonlySet<string>, from: string): Promise<NodeRequest | undefined> {
+  const folders = foldersUpwards(from)
+  for (const file of ['.nvmrc', '.node-version']) {
+    const folder = folders.find((folder) => paths.has(folder + file))
+    if (folder !== undefined) return { file, text: await readHead(join(root, folder, file)) }
+  }
+  for (const folder of folders) {
+    if (!paths.has(`${folder}package.json`)) continue
+    const text = enginesOf(await readFile(join(root, folder, 'package.json'), 'utf8'))
+    if (text !== undefined) return { file: 'package.json (engines.node)', text }
+  }
+  return undefined
+}
+
+async function readHead(path: string): Promise<string> {
+  await using file = await open(path)
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0)
+  return buffer.toString('utf8', 0, bytesRead).replace(/^\uFEFF/, '')
+}
+
+async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return hash.digest('hex')
+}
