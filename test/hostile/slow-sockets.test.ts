@@ -9,33 +9,44 @@ const sockets = 500
 const byteEveryMs = 2000
 const host = `site.${platformDomain}`
 
-/** What comes before the bytes that trickle, and in how many ms its connection is closed. */
+const post = `POST / HTTP/1.1\r\nHost: ${host}\r\n`
+
+const tooSlow = '{"message":"the body arrived too slowly or broke off; send it again"}'
+
+/** What comes before the bytes that trickle, in how many ms its connection is closed, and what is answered. */
 const attacks = [
-  ['headers', `GET / HTTP/1.1\r\nHost: ${host}\r\nX-Slow: `, 15_000],
-  // 10 s for the rest of the body, after which the next bytes count as the headers of another request
-  ['a body', `POST / HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 10000\r\n\r\n`, 35_000],
+  ['headers', `GET / HTTP/1.1\r\nHost: ${host}\r\nX-Slow: `, 15_000, ''],
+  ['a body', `${post}Content-Length: 10000\r\n\r\n`, 15_000, tooSlow],
+  ['a body in chunks', `${post}Transfer-Encoding: chunked\r\n\r\n2710\r\n`, 15_000, tooSlow],
+  // these bytes have paid for 17 s; what comes after the refusal counts as the headers of another request
+  [
+    'a body of which 70 KB were sent',
+    `${post}Content-Length: 80000\r\n\r\n${'x'.repeat(70_000)}`,
+    50_000,
+    'Only GET and HEAD are allowed here.',
+  ],
 ] as const
 
 /** A request that goes on byte by byte and never ends. */
 async function trickle(port: number, beginning: string) {
   const socket = connect(port, '127.0.0.1')
-  socket.on('error', () => undefined).resume()
+  let answer = ''
+  socket.on('error', () => undefined).on('data', (chunk: Buffer) => (answer += chunk.toString()))
   const startedAt = performance.now()
   await once(socket, 'connect')
   socket.write(beginning)
   const more = setInterval(() => socket.write('x'), byteEveryMs)
-  const { promise: closed, resolve } = Promise.withResolvers<number>()
+  const { promise: closed, resolve } = Promise.withResolvers<{ readonly afterMs: number; readonly answer: string }>()
   socket.once('close', () => {
     clearInterval(more)
-    resolve(performance.now() - startedAt)
+    resolve({ afterMs: performance.now() - startedAt, answer })
   })
-  /** Resolves with how long the connection was open, in ms. */
   return { closed }
 }
 
 test.each(attacks)(
   '52: connections of which %s never ends are closed soon, and visits go on beside them',
-  async (what, beginning, closedMs) => {
+  async (what, beginning, closedMs, answer) => {
     await using caddy = await openCaddy()
     await using edge = await openTestEdge({ listen: { path: caddy.config.sockets.edge } })
     await edge.publish('site', { 'index.html': 'home' })
@@ -61,9 +72,11 @@ test.each(attacks)(
       if (!state.closing) beside.push(tookMs)
       await pause(10)
     }
-    const longest = Math.max(...(await Promise.all(open)))
+    const ended = await Promise.all(open)
+    const longest = Math.max(...ended.map(({ afterMs }) => afterMs))
     console.table([{ what, sockets, 'longest open (ms)': longest, 'p99 alone (ms)': p99(alone), 'p99 beside (ms)': p99(beside) }])
     expect(longest).toBeLessThan(closedMs)
+    expect(ended.filter((one) => !one.answer.includes(answer))).toEqual([])
     expect(p99(beside)).toBeLessThan(Math.max(250, 2 * p99(alone)))
   },
 )
