@@ -1,22 +1,5 @@
-import { isIPv6 } from 'node:net'
 import type { Context as Koa } from 'koa'
+import { networkOf } from '../core/client-network.ts'
 
-/**
- * Whom limits per address are for: the IPv4 address, or the /64 network of an IPv6 address, because one client has all addresses of a
- * network. Caddy is the only peer, and sets the header to exactly one address.
- */
-export function clientNetwork(koa: Koa): string {
-  const address = koa.get('x-forwarded-for') || koa.ip
-  return isIPv6(address) ? networkOf(address) : address
-}
-
-/** An address that carries an IPv4 address, such as `::ffff:192.0.2.1`, is kept whole. */
-function networkOf(address: string): string {
-  if (address.includes('.')) return address
-  const [head = '', tail] = address.split('::')
-  const first = head.split(':').filter((group) => group !== '')
-  if (tail === undefined) return first.slice(0, 4).join(':')
-  const last = tail.split(':').filter((group) => group !== '')
-  const zeros = Array.from({ length: 8 - first.length - last.length }, () => '0')
-  return [...first, ...zeros, ...last].slice(0, 4).join(':')
-}
+/** Whom limits per address are for. Caddy is the only peer, and sets the header to exactly one address. */
+export const clientNetwork = (koa: Koa): string => networkOf(koa.get('x-forwarded-for') || koa.ip)

@@ -4,6 +4,7 @@ import { parseHost } from '../core/hosts.ts'
 import { encodePath, parseRequestPath } from '../core/serving.ts'
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
+import { createDownloads } from './downloads.ts'
 import { createOrigins, type Origins } from './origins.ts'
 import { pages } from './pages.ts'
 import { createPreviews, type PreviewOptions, type Previews } from './preview.ts'
@@ -32,9 +33,10 @@ export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
   const previews = createPreviews(options)
   const origins = createOrigins(options)
+  const downloads = createDownloads()
   const reportFailure = failureReporter(log)
   return (req, res) => {
-    const exchange: Exchange = { req, res, overlay: undefined }
+    const exchange: Exchange = { req, res, downloads, overlay: undefined }
     if (log.isLevelEnabled('debug')) {
       const { method, url, headers } = req
       // the address of a preview is its secret

@@ -93,5 +93,9 @@ export const pages = {
   badRequest: textPage(400, 'The host or the path of the request is not valid.'),
   noServiceWorker: textPage(403, 'A preview may not install a service worker.'),
   methodNotAllowed: textPage(405, 'Only GET and HEAD are allowed here.', ['Allow', 'GET, HEAD']),
+  tooManyDownloads: textPage(429, 'Too many large files are being downloaded from your address. Try again when some are done.', [
+    'Retry-After',
+    '10',
+  ]),
   preconditionFailed: textPage(412, 'The file has changed.'),
 } as const satisfies Record<string, Page>

@@ -3,12 +3,14 @@ import { pipeline } from 'node:stream/promises'
 import type { OpenedObject } from '../infra/cas/cas.ts'
 import { acceptsGzip, matchedTag, type Part, parseRange, passesIfMatch } from './conditions.ts'
 import type { Content, SiteFile } from './content.ts'
+import type { Downloads } from './downloads.ts'
 import { type Page, pages } from './pages.ts'
 
 /** One request and its response. */
 export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
+  readonly downloads: Downloads
   /** For places whose answers are not like those of other sites; files have their headers prepared once for all. */
   overlay?: Overlay | undefined
 }
@@ -70,19 +72,19 @@ export async function sendFile(exchange: Exchange, content: Content, file: SiteF
 async function sendWhole(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
   if (file.mayHaveTwin && acceptsGzip(exchange.req.headers['accept-encoding']?.toString())) {
     const twin = content.cachedBody(file, 'gzip') ?? (await content.loadBody(file, 'gzip'))
-    if (twin === 'large') return await sendObject(exchange, status, file.gzipHeaders, await content.open(file, 'gzip'))
+    if (twin === 'large') return await sendObject(exchange, status, file.gzipHeaders, () => content.open(file, 'gzip'))
     if (twin !== 'absent') return sendBuffer(exchange, status, file.gzipHeaders, twin)
   }
   const body = content.cachedBody(file) ?? (await content.loadBody(file))
   if (typeof body !== 'string') return sendBuffer(exchange, status, file.plainHeaders, body)
-  await sendObject(exchange, status, file.plainHeaders, await content.open(file))
+  await sendObject(exchange, status, file.plainHeaders, () => content.open(file))
 }
 
 async function sendPart(exchange: Exchange, content: Content, file: SiteFile, part: Part): Promise<void> {
   const headers = [...file.plainHeaders, 'Content-Range', `bytes ${part.start}-${part.end}/${file.size}`]
   const body = content.cachedBody(file) ?? (await content.loadBody(file))
   if (typeof body !== 'string') return sendBuffer(exchange, 206, headers, body.subarray(part.start, part.end + 1))
-  await sendObject(exchange, 206, headers, await content.open(file), part)
+  await sendObject(exchange, 206, headers, () => content.open(file), part)
 }
 
 function sendBuffer(exchange: Exchange, status: number, headers: readonly string[], body: Buffer): void {
@@ -96,15 +98,23 @@ async function sendObject(
   exchange: Exchange,
   status: number,
   headers: readonly string[],
-  object: OpenedObject,
-  part: Part = { start: 0, end: object.size - 1 },
+  open: () => Promise<OpenedObject>,
+  wanted?: Part,
 ): Promise<void> {
-  const { req, res } = exchange
-  const unread = req.method === 'HEAD' || res.destroyed
-  if (unread) await object.close()
-  writeHead(exchange, status, [...headers, 'Content-Length', String(part.end - part.start + 1)])
-  if (unread) res.end()
-  else await pipeline(object.stream(part.start, part.end), res)
+  const { req, res, downloads } = exchange
+  const end = downloads.start(req)
+  if (!end) return sendPage(exchange, pages.tooManyDownloads)
+  try {
+    const object = await open()
+    const part = wanted ?? { start: 0, end: object.size - 1 }
+    const unread = req.method === 'HEAD' || res.destroyed
+    if (unread) await object.close()
+    writeHead(exchange, status, [...headers, 'Content-Length', String(part.end - part.start + 1)])
+    if (unread) res.end()
+    else await pipeline(object.stream(part.start, part.end), res)
+  } finally {
+    end()
+  }
 }
 
 function writeHead({ res, overlay }: Exchange, status: number, headers: string[]): void {

@@ -5,6 +5,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
+import { maxDownloadsOfAddress } from '../../edge/downloads.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { ask, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
 
@@ -147,6 +148,31 @@ describe('reading', () => {
     await Promise.all(Array.from({ length: 20 }, (_, i) => leave(i % 2)))
     await vi.waitFor(() => expect(counts).toEqual({ opens: expect.any(Number), open: 0 }), 5000)
     expect((await ask(edge.port, '/large.bin')).body.length).toBe(large.length)
+  })
+
+  test('visitors of one address who stop reading large files leave other addresses and small files alone', async () => {
+    const { counts, wrap } = counting()
+    await using edge = await openTestEdge({ wrap })
+    await edge.publish('site', { 'index.html': 'home', 'large.bin': large })
+    const from = (client: string) => ({ host: `site.${platformDomain}`, 'x-forwarded-for': client })
+    /** Reads the headers and no more. @returns the status, and what ends the download */
+    const stall = async (client: string) => {
+      const outgoing = request({ port: edge.port, path: '/large.bin', headers: from(client), agent: false })
+      outgoing.on('error', () => undefined).end()
+      const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+      response.on('error', () => undefined)
+      return { status: response.statusCode, leave: () => outgoing.destroy() }
+    }
+    // addresses of one IPv6 network
+    const stalled = await Promise.all(Array.from({ length: maxDownloadsOfAddress }, (_, i) => stall(`2001:db8:1:2::${i}`)))
+    expect(new Set(stalled.map(({ status }) => status))).toEqual(new Set([200]))
+    const refused = await edge.ask('/large.bin', { headers: from('2001:db8:1:2::ffff') })
+    expect([refused.status, refused.headers['retry-after'], refused.headers['cache-control']]).toEqual([429, '10', 'no-store'])
+    expect((await edge.ask('/', { headers: from('2001:db8:1:2::ffff') })).status).toBe(200)
+    expect((await edge.ask('/large.bin', { headers: from('2001:db8:1:3::1') })).status).toBe(200)
+    for (const { leave } of stalled) leave()
+    await expect.poll(() => counts.open).toBe(0)
+    expect((await edge.ask('/large.bin', { headers: from('2001:db8:1:2::ffff') })).status).toBe(200)
   })
 
   test('one object under two names is sent with the type of each', async () => {
