@@ -1,7 +1,8 @@
 import { join } from 'node:path'
+import type { Role } from '../config/setting.ts'
 import type { Config } from '../config.ts'
 import { lastLines, type OnSpawn, startChild } from './child.ts'
-import { childEnvironment, type Role } from './environment.ts'
+import { childEnvironment } from './environment.ts'
 import type { Running } from './supervisor.ts'
 import { waitUntil } from './wait.ts'
 
