@@ -38,7 +38,7 @@ const infraWithoutDb = /^infra\/(?!db\/)/
 const allowed: Record<string, readonly RegExp[]> = {
   core: [],
   infra: [/^core\//],
-  'infra/local': [/^core\//, /^infra\//, contract],
+  'infra/local': [/^core\//, /^infra\//],
   services: [/^core\//, /^infra\/(?!local\/)/, contract],
   api: [/^core\//, /^infra\/(?!local\/)/, /^services\//, /^workflows\/((client|mails|reports)\.ts$|contract(\/|\.ts$))/],
   workflows: [/^core\//, /^infra\/(?!local\/)/, /^services\//],

@@ -2,25 +2,10 @@ import type { BuildSettings } from '../core/build-plan.ts'
 import type { TrustLevel } from '../core/build-trust.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../core/deploy.ts'
 import { inlineCode } from '../core/inline-code.ts'
+import type { SearchAttribute } from '../core/search-attributes.ts'
 
 /** Task queues, by the resource that works on them: `control` has the database, `fetch` few processes that read repositories, `build` the sandboxes, `report` the patience for forges. */
 export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report' } as const
-
-/** Search attributes with their types; registered at the start of the embedded server, or by the operator of a cluster. */
-export const searchAttributes = {
-  ProjectId: 'Keyword',
-  SiteId: 'Keyword',
-  SiteName: 'Keyword',
-  DeployId: 'Keyword',
-  DeployStatus: 'Keyword',
-  Domain: 'Keyword',
-  Trigger: 'Keyword',
-  /** The branch, or pull:<number>, of a git deploy. */
-  GitRef: 'Keyword',
-  /** When a long wait ends. */
-  DueAt: 'Datetime',
-} as const
-export type SearchAttribute = keyof typeof searchAttributes
 
 /** Signals that workflows take. Each says "look again" or tells a fact; none is needed for a deploy to end well. */
 export const signals = {

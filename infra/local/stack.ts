@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { searchAttributes } from '../../workflows/contract.ts'
+import { searchAttributes } from '../../core/search-attributes.ts'
 import type { Role } from '../config/setting.ts'
 import { type Config, parseSecretKey } from '../config.ts'
 import { apiOnSocket } from './api-client.ts'
