@@ -38,7 +38,7 @@ test('1: a source that takes too long to read fails its own deploy, once and wit
 })
 
 test('1: output of a build that takes too long to read stops the build', async () => {
-  const program = "process.stdout.write('\\n'.repeat(1024 * 1024)); setTimeout(() => {}, 600000)"
+  const program = "process.stdout.write('://\\n'.repeat(256 * 1024)); setTimeout(() => {}, 600000)"
   const built = await builder.build(nodePackage(program))
   expect(built.error).toMatch(/^reading the output of the build took more than 0\.05 seconds of processor time;/)
   expect(built.log).toMatch(/\nfailed: reading the output of the build/)
