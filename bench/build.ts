@@ -21,7 +21,7 @@ import { median } from './statistics.ts'
 // the bare commands with an empty npm cache on the same Node: from the archive in the storage to the manifest there, against
 // `npm ci && npm run build` in a folder. In turns, so that what else the machine does hits all three, and every other round begins with
 // the farm: a file system that has just lost many files is slow to make new ones (ext4 without a journal spends seconds on it).
-//   node bench/build.ts [--project test/fixtures/generators/vite] [--rounds 5]
+//   npm run bench build -- [--project test/fixtures/generators/vite] [--rounds 5]
 
 const run = promisify(execFile)
 const { values } = parseArgs({

@@ -7,7 +7,7 @@ import { withStack } from './stack.ts'
 
 // How long a start takes until everything is ready, and then a first build until it is served, with what the page cache holds and, as after
 // a reboot, with an empty one. Needs root, because it drops the page cache of the whole machine.
-//   npx node bench/cold-start.ts [--rounds 10]
+//   npm run bench cold-start -- [--rounds 10]
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '10' } } })
 const archive = tarGz([

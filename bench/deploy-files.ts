@@ -8,7 +8,7 @@ import { withStack } from './stack.ts'
 import { quantile } from './statistics.ts'
 
 // How long from sending ten small files until the edge serves them, through the real processes and Caddy.
-//   npx node bench/deploy-files.ts
+//   npm run bench deploy-files
 
 const runs = 50
 const warmUps = 5

@@ -1,108 +1,165 @@
-import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
+import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { openContent } from '../edge/content.ts'
-import { edgeLimits } from '../edge/edge.ts'
-import { createHandler } from '../edge/handler.ts'
-import { openRouteTable } from '../edge/routes.ts'
-import { openDiskCas } from '../infra/cas/disk.ts'
-import { storeManifest } from '../infra/cas/manifests.ts'
-import { openServer } from '../infra/listen.ts'
-import { createLogger } from '../infra/log.ts'
-import { startBareServer, startServer } from './child-server.ts'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { connections, h2load, host, isInstalled, type Load, wrk } from './edge/load.ts'
+import { type MeasuredServer, startServers } from './edge/servers.ts'
 import { median } from './statistics.ts'
+import { watchStolen } from './stolen.ts'
 
-// What the edge costs beside a Node server that only says "ok", measured by wrk: `node bench/edge.ts [seconds per case]`.
-// The cases take turns in several rounds, and ratios are taken within a round, so that a busy machine disturbs all alike.
+// How many requests the edge answers in a second beside nginx, Caddy's file server, sirv and bare Node, which serve the same files.
+// The servers take turns within each case of each round, and ratios are taken within a round, so that a busy machine disturbs all alike.
+//   npm run bench edge -- [--seconds 2] [--rounds 5] [--json <file>]
 
-const role = process.argv[2]
-if (role === 'edge') await serve()
-else await measure(Number(role ?? 2), 5)
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '2' },
+    rounds: { type: 'string', default: '5' },
+    json: { type: 'string', default: join(tmpdir(), 'plinth-bench-edge.json') },
+  },
+})
+const seconds = Number(values.seconds)
+const rounds = Number(values.rounds)
 
-/** Runs in a child process, as the bare server does, and prints its port. */
-async function serve(): Promise<void> {
-  await using opened = new AsyncDisposableStack()
-  const { port } = opened.use(await openSite(opened))
-  process.stdout.write(`${port}\n`)
-  await once(process, 'SIGTERM')
+const files = [
+  { path: '/', file: 'index.html', bytes: 4096 },
+  { path: '/assets/app-D1wrgTda.js', file: 'assets/app-D1wrgTda.js', bytes: 40_960 },
+  { path: '/large.bin', file: 'large.bin', bytes: 1_048_576 },
+] as const
+
+/** One kind of request; undefined when the server does not take it. */
+interface Case {
+  readonly name: string
+  readonly measure: (server: MeasuredServer, seconds: number) => Promise<Load> | undefined
 }
 
-async function openSite(opened: AsyncDisposableStack) {
-  const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
-  opened.defer(() => rm(dir, { recursive: true }))
-  const cas = await openDiskCas(join(dir, 'cas'))
-  const store = async (path: string, bytes: number) => ({ path, ...(await cas.put(Buffer.alloc(bytes, `${path} `))) })
-  const files = [store('index.html', 4096), store('assets/app-D1wrgTda.js', 40_960), store('large.bin', 1_048_576)]
-  const sha256 = await storeManifest({ add: cas.put }, await Promise.all(files))
-  const log = createLogger('bench', 'info')
-  const platformDomain = 'plinth.test'
-  const snapshotDir = join(dir, 'routes')
-  const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
-  const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
-  const shown = { deploy_id: 'bench', manifest_sha256: sha256, previews: [], former: [], domains: [] }
-  routes.replaceAll([{ ...site, ...shown }])
-  const content = openContent(cas)
-  return await openServer(
-    createHandler({ platformDomain, baseUrl: 'http://base.test', previewUrl: 'http://preview.test', routes, content, log }),
-    { port: 0 },
-    edgeLimits,
-  )
+const cases: readonly Case[] = [
+  { name: '4 KiB html', measure: ({ http }, seconds) => wrk(http, '/', [], seconds) },
+  { name: '40 KiB js', measure: ({ http }, seconds) => wrk(http, '/assets/app-D1wrgTda.js', [], seconds) },
+  {
+    name: '304',
+    measure: ({ name, http }, seconds) => withETag(name, (tag) => wrk(http, '/', [`If-None-Match: ${tag}`], seconds)),
+  },
+  { name: '1 MiB', measure: ({ http }, seconds) => wrk(http, '/large.bin', [], seconds) },
+  ...(isInstalled('h2load')
+    ? [
+        {
+          name: '4 KiB, https h2',
+          measure: ({ https }: MeasuredServer, seconds: number) =>
+            https === undefined ? undefined : h2load(https, '/', seconds),
+        },
+      ]
+    : []),
+]
+
+const eTags = new Map<string, string>()
+const withETag = <T>(name: string, measure: (tag: string) => T) => {
+  const tag = eTags.get(name)
+  return tag === undefined ? undefined : measure(tag)
 }
 
-async function measure(seconds: number, rounds: number): Promise<void> {
-  if (spawnSync('wrk', ['--version']).error) throw new Error('wrk is not installed: apt-get install wrk')
-  await using bare = await startBareServer()
-  await using edge = await startServer(import.meta.filename, 'edge')
-  const tag = await tagOf(edge.port)
-  const cases: readonly [string, number, string, readonly string[]][] = [
-    ['bare Node "ok"', bare.port, '/', []],
-    ['html, 4 KiB', edge.port, '/', []],
-    ['hashed js, 40 KiB', edge.port, '/assets/app-D1wrgTda.js', []],
-    ['304', edge.port, '/', ['-H', `If-None-Match: ${tag}`]],
-    ['streamed, 1 MiB', edge.port, '/large.bin', []],
-  ]
-  const results = cases.map(() => [] as (Result & { ratio: number })[])
-  for (let round = 0; round < rounds; round++) {
-    let bareRate = 0
-    for (const [i, [, port, path, headers]] of cases.entries()) {
-      const result = wrk(port, path, headers, seconds)
-      bareRate ||= result.rps
-      results[i]?.push({ ...result, ratio: result.rps / bareRate })
+if (!isInstalled('wrk')) throw new Error('wrk is not installed: apt-get install wrk')
+if (!isInstalled('h2load')) console.log('h2load is not installed (apt-get install nghttp2-client): https is left out')
+
+await using stack = new AsyncDisposableStack()
+const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
+stack.defer(() => rm(dir, { recursive: true, force: true }))
+// the workers of nginx have a user of their own
+await chmod(dir, 0o755)
+const folder = join(dir, 'files')
+await mkdir(join(folder, 'assets'), { recursive: true })
+for (const { file, bytes } of files) await writeFile(join(folder, file), Buffer.alloc(bytes, `${file} `))
+
+const servers = await startServers({ files: folder, dir, stack })
+for (const server of servers) await check(server)
+
+/** The loads of each case and server, one of each round. */
+const results = cases.map(() => servers.map(() => [] as Load[]))
+const stolen: number[] = []
+for (let round = 0; round < rounds; round++) {
+  const stolenSince = await watchStolen()
+  for (const [i, { measure }] of cases.entries()) {
+    for (const [j, server] of servers.entries()) {
+      const load = await measure(server, seconds)
+      if (load) results[i]?.[j]?.push(load)
     }
   }
-  console.log('case                requests/s   of bare   p99 ms    failed')
-  for (const [i, [name]] of cases.entries()) {
-    const column = (key: keyof Result | 'ratio', digits: number) =>
-      median((results[i] ?? []).map((result) => result[key])).toFixed(digits)
-    const columns = [column('rps', 0).padStart(10), column('ratio', 2).padStart(10), column('p99Ms', 1).padStart(9)]
-    console.log(name.padEnd(19), ...columns, column('failed', 0).padStart(9))
+  stolen.push(await stolenSince())
+}
+printTable()
+await writeJson()
+
+/** Waits until a server answers all files as they are, and notes its ETag. */
+async function check({ name, http }: MeasuredServer): Promise<void> {
+  for (const { path, bytes } of files) {
+    for (let attempt = 1; ; attempt++) {
+      const answer = await get(http, path).catch((error: Error) => error)
+      if (!(answer instanceof Error) && answer.status === 200 && answer.bytes === bytes) {
+        if (path === '/' && answer.eTag !== undefined) eTags.set(name, answer.eTag)
+        break
+      }
+      if (attempt === 50) throw new Error(`${name} does not serve ${path}: ${JSON.stringify(answer)}`)
+      await pause(100)
+    }
   }
 }
 
-interface Result {
-  readonly rps: number
-  readonly p99Ms: number
-  readonly failed: number
+function get(port: number, path: string): Promise<{ status: number; bytes: number; eTag: string | undefined }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; bytes: number; eTag: string | undefined }>()
+  const outgoing = request({ host: '127.0.0.1', port, path, headers: { host }, agent: false }, (response) => {
+    buffer(response).then(({ length }) => {
+      resolve({ status: response.statusCode ?? 0, bytes: length, eTag: response.headers.etag })
+    }, reject)
+  })
+  outgoing.on('error', reject).end()
+  return promise
 }
 
-function wrk(port: number, path: string, headers: readonly string[], seconds: number): Result {
-  const fixed = ['-t1', '-c64', `-d${seconds}s`, '--latency', '-H', 'Host: bench.plinth.test']
-  const { stdout } = spawnSync('wrk', [...fixed, ...headers, `http://127.0.0.1:${port}${path}`], { encoding: 'utf8' })
-  const [, p99, unit] = /99%\s+([\d.]+)(us|ms|s)/.exec(stdout) ?? []
+/** Of the rounds: the median rate, its median ratio to the first server, the median of the slowest hundredth, and failed requests in all. */
+function summary(i: number, j: number) {
+  const loads = results[i]?.[j] ?? []
+  if (loads.length === 0) return undefined
+  const reference = results[i]?.[0] ?? []
+  const ratios = loads.map((load, round) => load.requestsPerSecond / (reference[round]?.requestsPerSecond ?? Number.NaN))
   return {
-    rps: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
-    p99Ms: Number(p99) * (unit === 'us' ? 0.001 : unit === 's' ? 1000 : 1),
-    failed: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0) + (stdout.includes('Socket errors') ? 1 : 0),
+    requests_per_second: median(loads.map((load) => load.requestsPerSecond)),
+    ratio: median(ratios),
+    p99_ms: loads.every((load) => load.p99Ms !== undefined) ? median(loads.map((load) => load.p99Ms ?? Number.NaN)) : null,
+    failed: loads.reduce((sum, load) => sum + load.failed, 0),
   }
 }
 
-async function tagOf(port: number): Promise<string> {
-  const outgoing = request({ port, headers: { host: 'bench.plinth.test' } }).end()
-  const [response] = await once(outgoing, 'response')
-  await text(response)
-  return response.headers.etag
+function printTable(): void {
+  const columnWidth = 19
+  console.log(
+    `\nRequests/s and their ratio to ${servers[0]?.name}: medians of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
+  )
+  console.log(' '.repeat(22) + cases.map(({ name }) => name.padStart(columnWidth)).join(''))
+  let failures = 0
+  for (const [j, { name }] of servers.entries()) {
+    const cells = cases.map((_case, i) => {
+      const cell = summary(i, j)
+      failures += cell?.failed ?? 0
+      return (cell ? `${cell.requests_per_second.toFixed(0)}  ${cell.ratio.toFixed(2)}` : '-').padStart(columnWidth)
+    })
+    console.log(name.padEnd(22) + cells.join(''))
+  }
+  const shares = stolen.map((share) => `${(share * 100).toFixed(1)} %`)
+  console.log(`Failed requests: ${failures}. Processor time stolen by other guests, by round: ${shares.join(', ')}.`)
+}
+
+async function writeJson(): Promise<void> {
+  const rows = servers.map(({ name }, j) => ({
+    server: name,
+    cases: Object.fromEntries(
+      cases.map((one, i) => [one.name, { ...summary(i, j), rounds: results[i]?.[j]?.map((load) => load.requestsPerSecond) }]),
+    ),
+  }))
+  const machine = { cores: cpus().length, model: cpus()[0]?.model }
+  const report = { measured_at: new Date().toISOString(), machine, seconds, rounds, connections, stolen, servers: rows }
+  await writeFile(values.json, `${JSON.stringify(report, null, 2)}\n`)
+  console.log(`All figures: ${values.json}`)
 }

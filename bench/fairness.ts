@@ -9,7 +9,7 @@ import { tarGz } from '../test/infra/archives.ts'
 import { withStack } from './stack.ts'
 
 // When project A has queued forty builds and there is one slot, how long does project B wait with its three?
-//   npx node bench/fairness.ts
+//   npm run bench fairness
 // The excess of B's k-th build is how many builds began before it, beyond those that had begun when it was accepted. Fair is at most 2·k.
 
 const many = 40

@@ -1,27 +1,24 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { createCertificateGetter, openCertificateTable } from '../edge/certificates.ts'
 import { pushCaddyConfig } from '../infra/caddy/client.ts'
 import { caddyConfig } from '../infra/caddy/config.ts'
-import { loadConfig } from '../infra/config.ts'
 import { openKeyring, seal } from '../infra/crypto/seal.ts'
 import { openServer } from '../infra/listen.ts'
-import { startCaddy } from '../infra/local/caddy-process.ts'
-import { freePort } from '../infra/local/ports.ts'
-import { findTool } from '../infra/local/tools.ts'
 import { createLogger } from '../infra/log.ts'
 import { startServer } from './child-server.ts'
+import { platformConfig, secretKey, startPlatformCaddy } from './platform-caddy.ts'
 import { median } from './statistics.ts'
 
-// TLS handshakes with certificates that Caddy asks for each time, beside those that it has loaded from files, in one Caddy:
-// `node bench/handshakes.ts [seconds per case]`. Names take turns in several rounds, and ratios are taken within a round. The client works on
+// TLS handshakes with certificates that Caddy asks for each time, beside those that it has loaded from files, in one Caddy.
+//   npm run bench handshakes -- [seconds per case]
+// Names take turns in several rounds, and ratios are taken within a round. The client works on
 // the same machine, so what Caddy and the edge themselves spend on a handshake is shown too.
 
-const secretKey = Buffer.alloc(32, 'bench')
 const names = { files: 'files.example.com', getter: 'getter.example.com' } as const
 type Case = keyof typeof names
 const connections = 16
@@ -102,25 +99,13 @@ async function measure(seconds: number): Promise<void> {
 
 /** The configuration of the platform, with one certificate more that is loaded from a file. */
 async function startWithFiles(stack: AsyncDisposableStack, dir: string, getterPort: number) {
-  const port = await freePort()
-  const loaded = loadConfig({
-    PLINTH_DATA_DIR: dir,
-    PLINTH_HTTP_PORT: `${await freePort()}`,
-    PLINTH_HTTPS_PORT: `${port}`,
-    PLINTH_LISTEN: '127.0.0.1',
-    PLINTH_SECRET_KEY: secretKey.toString('base64'),
-    PLINTH_CERTIFICATES_PORT: `${getterPort}`,
-  })
-  await mkdir(loaded.sockets.dir, { recursive: true, mode: 0o700 })
-  stack.defer(() => rm(loaded.sockets.dir, { recursive: true, force: true }))
-  await mkdir(join(dir, 'caddy'))
-  const binary = await findTool('caddy', { cacheDir: loadConfig().cacheDir, report: () => undefined })
-  const running = stack.use(await startCaddy(binary, loaded, join(dir, 'logs'), new AbortController().signal))
+  const loaded = await platformConfig(dir, { PLINTH_CERTIFICATES_PORT: `${getterPort}` })
+  const running = await startPlatformCaddy(stack, loaded)
   const config = structuredClone(caddyConfig(loaded)) as { apps: { tls: { certificates: object } } }
   const files = [{ certificate: join(dir, 'files.pem'), key: join(dir, 'files-key.pem') }]
   config.apps.tls.certificates = { ...config.apps.tls.certificates, load_files: files }
   await pushCaddyConfig(loaded.sockets.caddyAdmin, config)
-  return { port, pid: running.pid }
+  return { port: loaded.http.httpsPort, pid: running.pid }
 }
 
 interface Result {

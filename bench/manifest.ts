@@ -4,7 +4,7 @@ import { agent, type Call, caller, json, print, type Sent, waitActive, waitServe
 import { withStack } from './stack.ts'
 
 // How long manifest deploys take until the edge serves them, through the real processes and Caddy.
-//   npx node bench/manifest.ts
+//   npm run bench manifest
 
 const fileCount = 2000
 const runs = 20

@@ -15,7 +15,7 @@ import { watchStolen } from './stolen.ts'
 
 // What hostile builds in every slot cost those who visit sites and call the api: latencies through the real processes, idle and
 // under each abuse in turn, in several rounds. Ratios are taken within a round. At most twice the idle p99 is the aim.
-//   npx node bench/neighbours.ts [rounds] [what the abuse's name starts with] [folders to build in instead, one after the other ...]
+//   npm run bench neighbours -- [rounds] [what the abuse's name starts with] [folders to build in instead, one after the other ...]
 // A bare Node server is measured beside them: what grows there too is the machine's own, such as a kernel that does not preempt itself.
 // Rounds in which the hypervisor gave much of the processor to other guests do not count.
 // Folders on other file systems tell what is the file system's own: ext4 without a journal looks through every file removed in the last

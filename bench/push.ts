@@ -7,7 +7,7 @@ import { withStack } from './stack.ts'
 
 // How long a push takes until visitors see it, through the real processes and Caddy: from the signed webhook to the first visit that
 // shows the new page. The repository lies on a smart HTTP server of this machine.
-//   npx node bench/push.ts
+//   npm run bench push
 
 const fileCount = 200
 const runs = 20

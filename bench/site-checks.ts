@@ -9,7 +9,7 @@ import { median } from './statistics.ts'
 
 // What looking a site of 2,000 pages with 20 links each through costs: with an empty memory, and after one page has changed.
 // Processor time as well, because it does not depend on what else runs.
-//   node bench/site-checks.ts
+//   npm run bench site-checks
 
 const pages = 2000
 const links = 20

@@ -5,7 +5,7 @@ import { withStack } from './stack.ts'
 import { median } from './statistics.ts'
 
 // What a tool call costs over the same REST call: both in turn over one kept connection each, through the real processes.
-//   npx node bench/tool-call.ts
+//   npm run bench tool-call
 
 const runs = 500
 const warmUps = 100

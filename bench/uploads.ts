@@ -10,7 +10,7 @@ import type { Stack } from '../infra/local/stack.ts'
 import { withStack } from './stack.ts'
 
 // The memory of the api while eight uploads of 50 MB arrive at once, through Caddy. Linux only.
-//   npx node bench/uploads.ts
+//   npm run bench uploads
 
 const atOnce = 8
 const MB = 1024 * 1024

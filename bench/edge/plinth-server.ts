@@ -1,0 +1,38 @@
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openContent } from '../../edge/content.ts'
+import { edgeLimits } from '../../edge/edge.ts'
+import { createHandler } from '../../edge/handler.ts'
+import { openRouteTable } from '../../edge/routes.ts'
+import { openDiskCas } from '../../infra/cas/disk.ts'
+import { storeManifest } from '../../infra/cas/manifests.ts'
+import { openServer } from '../../infra/listen.ts'
+import { createLogger } from '../../infra/log.ts'
+
+// The edge with one site, `bench.plinth.test`, that has the files of a folder. Listens on a unix socket and on a port, which it prints.
+//   node bench/edge/plinth-server.ts <folder> <socket>
+
+const [, , folder = '', socket = ''] = process.argv
+const platformDomain = 'plinth.test'
+
+await using opened = new AsyncDisposableStack()
+const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
+opened.defer(() => rm(dir, { recursive: true }))
+const cas = await openDiskCas(join(dir, 'cas'))
+const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
+const files = paths.map(async (path) => ({ path: path.slice(folder.length + 1), ...(await cas.put(await readFile(path))) }))
+const manifest_sha256 = await storeManifest({ add: cas.put }, await Promise.all(files))
+const log = createLogger('bench', 'info')
+const snapshotDir = join(dir, 'routes')
+const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
+const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
+routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256, previews: [], former: [], domains: [] }])
+const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
+const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), log })
+opened.use(await openServer(handler, { path: socket }, edgeLimits))
+const { port } = opened.use(await openServer(handler, { port: 0 }, edgeLimits))
+process.stdout.write(`${port}\n`)
+await once(process, 'SIGTERM')
