@@ -2,11 +2,11 @@ import type { z } from 'zod'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
 import type { CheckResult } from '../services/checks/find-recommendations.ts'
+import { acceptDeploy, type StoredFiles } from '../services/deploys/accept.ts'
 import { type DeployRow, setRecommendations } from '../services/deploys/deploys.ts'
 import type { SiteRow } from '../services/sites/sites.ts'
-import { acceptDeploy, type StoredFiles } from './accept-deploy.ts'
+import type { PendingUpload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
-import type { PendingUpload } from './pending-upload.ts'
 import { type Deploy, deployView } from './views/deploy.ts'
 
 /** How long a response waits for advice; the workflow of the deploy looks through what is left. */

@@ -1,32 +1,17 @@
 import type { PlanName } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
-import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
-import type { Cas } from '../infra/cas/cas.ts'
-import type { Config } from '../infra/config.ts'
-import type { PreviewTokens } from '../infra/crypto/preview-tokens.ts'
-import type { Keyring } from '../infra/crypto/seal.ts'
-import type { Db } from '../infra/db/database.ts'
-import type { Logger } from '../infra/log.ts'
 import type { SiteChecks } from '../services/checks/find-recommendations.ts'
 import type { LookUpDomain } from '../services/domains/look-up.ts'
-import type { Relay, WorkflowClient } from '../workflows/client.ts'
+import type { Services } from '../services/services.ts'
+import type { WorkflowClient } from '../workflows/client.ts'
 import type { Admission } from './admission.ts'
 import type { LogFollowers } from './follow-logs.ts'
 
 /** What the control plane works with; made once per process. */
-export interface Deps {
-  readonly config: Config
-  readonly db: Db
-  readonly cas: Cas
-  readonly buildLogs: BuildLogs
+export interface Deps extends Services {
   readonly logFollowers: LogFollowers
-  readonly previewTokens: PreviewTokens
-  readonly keyring: Keyring
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain
-  readonly log: Logger
-  readonly clock: () => Date
-  readonly relay: Relay
   readonly workflows: Pick<WorkflowClient, 'ping'>
   /** What this process takes on at once, shared between projects. */
   readonly admission: Admission

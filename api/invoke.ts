@@ -3,9 +3,11 @@ import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../
 import { smallBodyBytes } from '../core/limits.ts'
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
+import { suspended } from '../services/projects/projects.ts'
+import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
-import type { Operation, Upload } from './operation.ts'
+import type { Operation } from './operation.ts'
 
 /** The input of a call before it is checked. Only operations with raw bytes see the upload, only those with large bodies the texts. */
 export interface RawCall {
@@ -41,8 +43,6 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
   const isLarge = op.largeBody !== undefined && bytes > smallBodyBytes
   return isLarge ? await ctx.admission.runLarge(ctx.caller.project_id, call) : await call()
 }
-
-export const suspended = () => paymentRequired('the project is suspended for non-payment; pay the bill, then try again')
 
 /**
  * @throws AppError `unprocessable` with the place of the wrong member; `invalid` for a text that is missing, which counts as

@@ -1,7 +1,7 @@
-import type { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Feature } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
+import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
 
@@ -13,12 +13,6 @@ export interface RawInput {
   readonly description: string
   readonly mediaTypes: readonly string[]
   readonly maxBytes: number
-}
-
-/** The bytes of a {@link RawInput} on their way in; read it once. `expectedBytes` is what the sender announced. */
-export interface Upload {
-  readonly stream: Readable
-  readonly expectedBytes: number | undefined
 }
 
 /** What clients are told about a tool; what is absent is false. */

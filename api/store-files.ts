@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { AppError, invalid, unprocessable } from '../core/errors.ts'
+import { invalid, unprocessable } from '../core/errors.ts'
 import { maxBlobBytes, maxManifestEntries } from '../core/limits.ts'
 import { judgePath, type ManifestEntry, sha256Pattern } from '../core/manifest.ts'
 import type { ObjectBatch, StoredObject } from '../infra/cas/cas.ts'
 import { inParallel } from '../infra/cas/files.ts'
 import { compressByPath } from '../infra/cas/published-files.ts'
+import { unknownBlob } from '../services/storage/blobs.ts'
 import type { LongText, LongTexts } from './long-texts.ts'
 
 /** One entry of a deploy-files request: text, base64, or a reference to a stored blob. */
@@ -194,12 +195,3 @@ function referencedSize(file: { path: string; sha256: string }, sizes: ReadonlyM
     throw invalid(`${file.path}: a blob of more than ${maxBlobBytes} bytes cannot be referenced; send an archive`)
   return size
 }
-
-export const unknownBlob = (file: { path: string; sha256: string }) =>
-  invalid(`${file.path}: the project has no blob ${file.sha256}; send the file's content`)
-
-/** @param hashes may repeat themselves */
-export const missingBlobs = (hashes: readonly string[]) =>
-  new AppError('invalid', 'the project lacks blobs; send each of them with put_blob, then repeat the manifest', {
-    missing: [...new Set(hashes)],
-  })

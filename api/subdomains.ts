@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { conflict, invalid } from '../core/errors.ts'
-import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../core/hostnames.ts'
-import { freeSubdomainLength, maxSubdomainLength, minSubdomainLength } from '../core/limits.ts'
-import { type PlanName, planAllows, planFor } from '../core/plans.ts'
+import { isReservedSubdomain, parseSubdomain } from '../core/hostnames.ts'
+import { maxSubdomainLength, minSubdomainLength } from '../core/limits.ts'
 
 /** What `parseSubdomain` accepts, for the documents: a hyphen neither at the ends nor at both the third and the fourth place. */
 const subdomainPattern = '^[A-Za-z0-9][A-Za-z0-9-](?:[A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])[A-Za-z0-9-]{0,58}[A-Za-z0-9]$'
@@ -25,13 +24,3 @@ export function readSubdomain(raw: string): string {
   if (!parsed.ok) throw invalid(`the subdomain ${parsed.reason}`)
   return parsed.subdomain
 }
-
-/** @throws AppError `invalid` when the name is too short for the plan */
-export function requirePlanFor(subdomain: string, plan: PlanName): void {
-  if (!isShortSubdomain(subdomain) || planAllows(plan, 'short_subdomain')) return
-  throw invalid(
-    `subdomains of fewer than ${freeSubdomainLength} characters need the ${planFor('short_subdomain')} plan or higher`,
-  )
-}
-
-export const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)

@@ -1,28 +1,29 @@
-import type { Db, Tx } from '../infra/db/database.ts'
+import type { Db } from '../infra/db/database.ts'
+import type { WorkflowSignal, WorkflowStart } from '../workflows/contract.ts'
+import type { Tx } from './transact.ts'
 
 /** Writes the start of a workflow in the transaction of its cause; the relay starts it after the commit. Repeating an id changes nothing. */
-export async function insertWorkflowStart(tx: Tx, start: { readonly workflow_id: string }): Promise<void> {
+export async function startWorkflow(tx: Tx, start: WorkflowStart): Promise<void> {
   await tx
     .insertInto('workflow_starts')
     .values({ workflow_id: start.workflow_id, message: JSON.stringify(start) })
     .onConflict((conflict) => conflict.column('workflow_id').where('signal', 'is', null).doNothing())
     .execute()
+  tx.afterCommit(tx.wakeRelay)
 }
 
 /** Writes signals to workflows in the transaction of their cause; the relay sends each after the commit, perhaps twice. */
-export async function insertWorkflowSignals(
-  tx: Tx,
-  signals: readonly { readonly workflow_id: string; readonly signal: string }[],
-): Promise<void> {
+export async function signalWorkflows(tx: Tx, signals: readonly WorkflowSignal[]): Promise<void> {
   if (signals.length === 0) return
   await tx
     .insertInto('workflow_starts')
     .values(signals.map((one) => ({ workflow_id: one.workflow_id, signal: one.signal, message: JSON.stringify(one) })))
     .execute()
+  tx.afterCommit(tx.wakeRelay)
 }
 
 /** Locks up to `limit` messages that no other relay holds, oldest first. A signal waits for the start of its workflow. */
-export function lockWorkflowMessages(tx: Tx, limit: number): Promise<{ id: string; message: unknown }[]> {
+export function lockWorkflowMessages(tx: Db, limit: number): Promise<{ id: string; message: unknown }[]> {
   return tx
     .selectFrom('workflow_starts')
     .select(['id', 'message'])
@@ -47,7 +48,7 @@ export function lockWorkflowMessages(tx: Tx, limit: number): Promise<{ id: strin
     .execute()
 }
 
-export async function deleteWorkflowMessages(tx: Tx, ids: readonly string[]): Promise<void> {
+export async function deleteWorkflowMessages(tx: Db, ids: readonly string[]): Promise<void> {
   if (ids.length > 0) await tx.deleteFrom('workflow_starts').where('id', 'in', ids).execute()
 }
 

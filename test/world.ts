@@ -14,15 +14,13 @@ import type { Scope } from '../core/scopes.ts'
 import { searchAttributes } from '../core/search-attributes.ts'
 import { openEdge } from '../edge/edge.ts'
 import { platformHosts } from '../infra/acme/platform-names.ts'
-import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
-import type { Cas } from '../infra/cas/cas.ts'
 import { openCas, openCopies } from '../infra/cas/open.ts'
-import { type Config, loadConfig } from '../infra/config.ts'
-import { createPreviewTokens, type PreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { loadConfig } from '../infra/config.ts'
+import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
-import { type Db, type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
+import { type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
@@ -36,6 +34,7 @@ import { startBuildWorker } from '../runner/worker.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import type { Services } from '../services/services.ts'
 import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
 import { startControlWorker, startFetchWorker } from '../workflows/worker.ts'
 import { expectDocumented } from './contract.ts'
@@ -72,14 +71,9 @@ export interface Visit {
 }
 
 /** The whole stack in this process, on a database and a Temporal server of its own. */
-export interface World extends AsyncDisposable {
-  readonly config: Config
+export interface World extends Services, AsyncDisposable {
   /** Where the api listens. */
   readonly base: string
-  readonly db: Db
-  readonly cas: Cas
-  readonly buildLogs: BuildLogs
-  readonly previewTokens: PreviewTokens
   readonly dir: string
   readonly database: TestDatabase
   readonly temporal: { readonly address: string; readonly namespace: string }
@@ -175,20 +169,18 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const keyring = openKeyring(secretKey)
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
+  const services: Services = { config, db, cas, buildLogs, previewTokens, keyring, relay, log, clock }
   const lookUpDomain = openDomainLookUp(config)
   const factsReader = stack.use(await openFactsReader())
   if (options.worker !== false) {
     const bundle = { code: inject('workflowBundle') }
-    const buildsPerProject = config.build.perProject
-    const { plans } = config
     const { smtpUrl } = config.mail
     const mailer = smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl))
     const { orderPatienceMs } = options
-    const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
     const siteChecks = createSiteChecks(cas, factsReader)
     const copies = openCopies(config.storage.copies)
-    const deps = { ...services, siteChecks, copies, plans, buildsPerProject, orderPatienceMs }
-    if (options.fetcher !== false) stack.use(startFetchWorker(temporal, deps))
+    const deps = { ...services, lookUpDomain, mailer, siteChecks, copies, orderPatienceMs }
+    if (options.fetcher !== false) stack.use(startFetchWorker(temporal, services))
     stack.use(startControlWorker(temporal, deps, bundle))
   }
   if (options.runner) {
@@ -213,19 +205,12 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const draining = new AbortController()
   const openApi = async (resources: AsyncDisposableStack, { db, shareDatabase }: DatabaseAccess): Promise<string> => {
     const app = createApp({
-      config,
+      ...services,
       db,
-      cas,
-      buildLogs,
       logFollowers: createLogFollowers({ db, buildLogs, log }),
-      previewTokens,
-      keyring,
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,
       draining: draining.signal,
-      log,
-      clock,
-      relay,
       workflows,
       admission: createAdmission(shareDatabase),
       spoolDir: join(dir, 'spool'),
@@ -270,12 +255,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   }
 
   const made: Omit<World, keyof AsyncDisposable> = {
-    config,
+    ...services,
     base,
-    db,
-    cas,
-    buildLogs,
-    previewTokens,
     dir,
     database,
     temporal,

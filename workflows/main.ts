@@ -13,12 +13,13 @@ import { openMailer } from '../infra/mail/mailer.ts'
 import { runMain } from '../infra/process.ts'
 import { installRuntime } from '../infra/temporal/runtime.ts'
 import { listDnsChallenges } from '../services/certificates/dns-challenges.ts'
+import { retryPlatformOrders, startDueOrders } from '../services/certificates/due-orders.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import type { Services } from '../services/services.ts'
 import { removeAbandonedUploads } from '../services/storage/sweep.ts'
 import { fetchesDir } from './activities/fetch-repository.ts'
-import { retryPlatformOrders, startDueOrders } from './certificates.ts'
 import { openWorkflowClient, startRelay } from './client.ts'
 import { startReconciler } from './reconciler.ts'
 import { startSchedules } from './schedules.ts'
@@ -39,7 +40,6 @@ await runMain('worker', async () => {
   const clock = () => new Date()
   const client = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, client, log))
-  const buildsPerProject = config.build.perProject
   const buildLogs = openBuildLogs(config.storage.url)
   const lookUpDomain = openDomainLookUp(config)
   const mailer = config.mail.smtpUrl === undefined ? undefined : stack.use(openMailer(config.mail.smtpUrl))
@@ -47,12 +47,12 @@ await runMain('worker', async () => {
   const previewTokens = createPreviewTokens(secretKey)
   const keyring = openKeyring(secretKey)
   const siteChecks = createSiteChecks(cas, stack.use(await openFactsReader()))
-  const services = { config, db, cas, buildLogs, lookUpDomain, mailer, previewTokens, keyring, relay, log, clock }
+  const services: Services = { config, db, cas, buildLogs, previewTokens, keyring, relay, log, clock }
   const copies = openCopies(config.storage.copies)
-  const deps = { ...services, siteChecks, copies, plans: config.plans, buildsPerProject }
+  const deps = { ...services, lookUpDomain, mailer, siteChecks, copies }
   // what a crash has left of repositories
   await rm(fetchesDir(config), { recursive: true, force: true })
-  stack.use(startFetchWorker(temporal, deps))
+  stack.use(startFetchWorker(temporal, services))
   stack.use(startControlWorker(temporal, deps, await bundle))
   const dns = config.acme.directory && config.acme.dns
   if (dns) {
@@ -60,16 +60,16 @@ await runMain('worker', async () => {
     const findTxt = cachedChallenges(() => listDnsChallenges(db))
     stack.use(await openAuthority({ listen, zone: dns.zone, findTxt }))
   }
-  retryPlatformOrders(deps).catch((error: Error) => log.warn({ err: error }, 'certificate orders of the platform wait'))
+  retryPlatformOrders(services).catch((error: Error) => log.warn({ err: error }, 'certificate orders of the platform wait'))
   const { checkIntervalMs } = config.dns
   const intervalMs = 30_000
   const { retryPauseMs } = config.acme
   const pauses = { intervalMs, stalledAfterMs: 30_000, dueWithinMs: intervalMs + 30_000, checkIntervalMs, retryPauseMs }
   const beginDue = async (now: Date) => {
-    await startDueOrders(deps, now)
-    await removeAbandonedUploads(deps, now).catch((error: Error) => log.warn({ err: error }, 'abandoned uploads wait'))
+    await startDueOrders(services, now)
+    await removeAbandonedUploads(services, now).catch((error: Error) => log.warn({ err: error }, 'abandoned uploads wait'))
   }
-  stack.use(startReconciler(db, client, log, { ...pauses, buildsPerProject, beginDue }))
+  stack.use(startReconciler(services, client, { ...pauses, beginDue }))
   stack.use(startSchedules(temporal, log))
   return stack.move()
 })

@@ -2,19 +2,20 @@ import { fileURLToPath } from 'node:url'
 import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
 import { bundleWorkflowCode } from '../infra/temporal/bundle.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
-import type { ScrubDeps } from '../services/storage/scrub.ts'
+import type { Services } from '../services/services.ts'
+import type { ScrubServices } from '../services/storage/scrub.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
-import { createDeployActivities, type DeployActivityDeps } from './activities/deploys.ts'
+import { createDeployActivities } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
-import { createFetchActivities, type FetchActivityDeps, fetchesDir } from './activities/fetch-repository.ts'
+import { createFetchActivities, fetchesDir } from './activities/fetch-repository.ts'
 import { createMailActivities, type MailActivityDeps } from './activities/mails.ts'
 import { createNameActivities } from './activities/names.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
-import { createReportActivities, type ReportActivityDeps } from './activities/reports.ts'
+import { createReportActivities } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
 import { createScrubActivities } from './activities/scrub.ts'
-import { createStorageActivities, type StorageActivityDeps } from './activities/storage.ts'
+import { createStorageActivities } from './activities/storage.ts'
 import { queues } from './contract.ts'
 
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
@@ -30,14 +31,7 @@ const reportsAtOnce = 50
  */
 export function startControlWorker(
   temporal: TemporalAddress,
-  deps: DeployActivityDeps &
-    StorageActivityDeps &
-    MailActivityDeps &
-    DomainActivityDeps &
-    CertificateActivityDeps &
-    ReportActivityDeps &
-    CheckActivityDeps &
-    ScrubDeps,
+  deps: MailActivityDeps & DomainActivityDeps & CertificateActivityDeps & CheckActivityDeps & ScrubServices,
   bundle: { readonly code: string },
 ): AsyncDisposable {
   const stack = new AsyncDisposableStack()
@@ -78,17 +72,17 @@ export function startControlWorker(
 const repositoriesAtOnce = 3
 
 /** Works on the fetch queue. Closing ends what is being fetched; another worker, or the next start, fetches it again. */
-export function startFetchWorker(temporal: TemporalAddress, deps: Omit<FetchActivityDeps, 'fetcher'>): AsyncDisposable {
+export function startFetchWorker(temporal: TemporalAddress, services: Services): AsyncDisposable {
   const stack = new AsyncDisposableStack()
-  const fetcher = stack.use(openSourceFetcher(fetchesDir(deps.config)))
+  const fetcher = stack.use(openSourceFetcher(fetchesDir(services.config)))
   const options = {
     taskQueue: queues.fetch,
-    activities: { ...createFetchActivities({ ...deps, fetcher }) },
+    activities: { ...createFetchActivities({ ...services, fetcher }) },
     maxConcurrentActivityTaskExecutions: repositoriesAtOnce,
     shutdownGraceTime: 0,
     // a cancellation arrives with the answer to a heartbeat
     maxHeartbeatThrottleInterval: '2s',
   }
-  stack.use(startWorker(temporal, options, deps.log))
+  stack.use(startWorker(temporal, options, services.log))
   return stack
 }

@@ -1,19 +1,16 @@
 import { z } from 'zod'
-import { deployAllows } from '../../core/deploy.ts'
-import { conflict } from '../../core/errors.ts'
 import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries } from '../../core/limits.ts'
 import { sha256Pattern } from '../../core/manifest.ts'
-import { activateDeploy, findDeploy, listDeploys, lockSiteOfDeploy } from '../../services/deploys/deploys.ts'
-import { purgeDeploy } from '../../services/deploys/purge.ts'
-import { applyRetention } from '../../services/deploys/retention.ts'
+import { acceptDeploy } from '../../services/deploys/accept.ts'
+import { activateDeploy } from '../../services/deploys/activate.ts'
+import { listDeploys } from '../../services/deploys/deploys.ts'
+import { checkDeployGates } from '../../services/deploys/gates.ts'
+import { deleteDeployFiles } from '../../services/deploys/purge.ts'
+import { inTrash } from '../../services/sites/sites.ts'
 import { bytesOf, findBlobSizes, newBlobs } from '../../services/storage/blobs.ts'
-import { queueReports } from '../../workflows/reports.ts'
-import { acceptDeploy, inTrash } from '../accept-deploy.ts'
+import { beginUpload, chargedBytes } from '../../services/storage/pending-upload.ts'
 import { acceptFiles } from '../accept-files.ts'
-import type { Context } from '../context.ts'
-import { checkDeployGates } from '../gates.ts'
 import { operation } from '../operation.ts'
-import { beginUpload, chargedBytes } from '../pending-upload.ts'
 import { storeArchive } from '../store-archive.ts'
 import { measureFiles, readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
 import { Deploy, deployOfCaller, deployView, deployViews } from '../views/deploy.ts'
@@ -164,31 +161,10 @@ export const activate_deploy = operation({
   output: z.object({ ...Deploy.shape, ok: z.literal(true), previous_deploy_id: z.uuid().nullable() }).meta({ id: 'Activation' }),
   errors: [402, 409],
   handler: async (ctx, { deploy_id }) => {
-    const { deploy, previous_deploy_id } = await ctx.db.transaction().execute(async (tx) => {
-      const found = await lockSiteOfDeploy(tx, deploy_id)
-      if (!found || found.trashed) throw inTrash()
-      if (found.deploy.artifacts_purged) throw conflict('the files of this deploy were deleted; deploy again')
-      if (!deployAllows('activate', found.deploy.status)) {
-        throw conflict(`a ${found.deploy.status} deploy cannot be activated; only ready, active and superseded ones can`)
-      }
-      await queueReports(tx, found.deploy.site_id)
-      return await activateDeploy(tx, found.deploy, ctx.clock())
-    })
-    ctx.relay.wake()
-    ctx.log.info({ deploy_id, site_id: deploy.site_id }, 'deploy activated')
-    await retain(ctx, deploy.site_id)
+    const { deploy, previous_deploy_id } = await activateDeploy(ctx, deploy_id)
     return { ...(await deployView(ctx, deploy)), ok: true as const, previous_deploy_id }
   },
 })
-
-/** The deploy is live whatever becomes of the old ones; the next activation tries again. */
-async function retain(ctx: Context, siteId: string): Promise<void> {
-  try {
-    await applyRetention({ ...ctx, plans: ctx.config.plans, queueReports }, siteId)
-  } catch (error) {
-    ctx.log.warn({ err: error, site_id: siteId }, 'retention failed')
-  }
-}
 
 export const delete_deploy = operation({
   id: 'delete_deploy',
@@ -202,20 +178,8 @@ export const delete_deploy = operation({
   load: deployOfCaller,
   output: Ok,
   errors: [409, 503],
-  handler: async (ctx, { deploy_id }, deploy) => {
-    if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
-    if (deploy.artifacts_purged) return { ok: true as const }
-    const purged = await purgeDeploy({ ...ctx, queueReports }, deploy)
-    ctx.relay.wake()
-    if (!purged) {
-      const now = await findDeploy(ctx.db, deploy.project_id, deploy_id)
-      if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
-    }
+  handler: async (ctx, _input, deploy) => {
+    await deleteDeployFiles(ctx, deploy)
     return { ok: true as const }
   },
 })
-
-const notPurgeable = (status: string) =>
-  conflict(
-    `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
-  )

@@ -1,18 +1,6 @@
 import { z } from 'zod'
-import { conflict } from '../../core/errors.ts'
-import { isSameCommit } from '../../core/git-decision.ts'
-import {
-  approveGitPreview,
-  closeGitPreview,
-  type ListedGitPreview,
-  listGitPreviews,
-} from '../../services/previews/git-previews.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import { lockSite } from '../../services/sites/sites.ts'
-import { queueReports } from '../../workflows/reports.ts'
-import { inTrash } from '../accept-deploy.ts'
-import { acceptGitDeploy } from '../accept-git-deploy.ts'
-import type { Context } from '../context.ts'
+import { approvePreview, closePreview } from '../../services/git/previews.ts'
+import { listGitPreviews } from '../../services/previews/git-previews.ts'
 import { operation } from '../operation.ts'
 import { Ok, site_id } from '../views/fields.ts'
 import { GitPreview, gitPreviewOfCaller, gitPreviewView, preview_id } from '../views/git-preview.ts'
@@ -50,32 +38,10 @@ export const approve_git_preview = operation({
   output: GitPreview,
   errors: [402, 409, 429],
   handler: async (ctx, ids, preview) => {
-    if (!isHeadBuilt(preview)) await approve(ctx, ids.site_id, preview)
+    await approvePreview(ctx, await siteOfCaller(ctx, ids), preview)
     return gitPreviewView(ctx, await gitPreviewOfCaller(ctx, ids))
   },
 })
-
-const isHeadBuilt = ({ approved, closed_at, head_commit, newest_deploy_id, newest_commit }: ListedGitPreview) =>
-  approved &&
-  !closed_at &&
-  newest_deploy_id !== null &&
-  (head_commit === null || isSameCommit(head_commit, newest_commit ?? undefined))
-
-async function approve(ctx: Context, siteId: string, { id, ref, head_commit }: ListedGitPreview): Promise<void> {
-  const site = await siteOfCaller(ctx, { site_id: siteId })
-  if (site.deletion_scheduled_at) throw inTrash()
-  const git = head_commit === null ? null : { commit: head_commit, ref, message: '', author: '' }
-  await acceptGitDeploy(ctx, site, {
-    git,
-    within: async (tx) => {
-      if (!(await approveGitPreview(tx, id, ctx.clock())))
-        throw conflict('this preview is closed; it opens again with the next push')
-      await queueReports(tx, siteId)
-      return { id, ref }
-    },
-  })
-  ctx.log.info({ preview_id: id, site_id: siteId, ref }, 'preview of a fork approved')
-}
 
 export const delete_git_preview = operation({
   id: 'delete_git_preview',
@@ -87,15 +53,8 @@ export const delete_git_preview = operation({
   input: z.object({ site_id, preview_id }),
   load: gitPreviewOfCaller,
   output: Ok,
-  handler: async (ctx, { site_id, preview_id }, { ref, project_id }) => {
-    const closed = await ctx.db.transaction().execute(async (tx) => {
-      await lockProject(tx, project_id)
-      await lockSite(tx, project_id, site_id)
-      await queueReports(tx, site_id)
-      return await closeGitPreview(tx, { site_id, ref }, ctx.clock())
-    })
-    ctx.relay.wake()
-    if (closed) ctx.log.info({ preview_id, site_id, ref }, 'preview of a branch closed')
+  handler: async (ctx, _input, preview) => {
+    await closePreview(ctx, preview)
     return { ok: true as const }
   },
 })

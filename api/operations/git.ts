@@ -1,21 +1,17 @@
-import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
-import { seal } from '../../infra/crypto/seal.ts'
-import { makeWebhookSecret } from '../../infra/forges/verify.ts'
-import { deleteConnection, findConnection, setDeployHook, setWebhookSecret } from '../../services/git/connections.ts'
+import { acceptGitDeploy, notConnected } from '../../services/git/accept.ts'
+import { connectRepository, disconnectRepository, makeSecretOfWebhook } from '../../services/git/connect.ts'
+import { findConnection } from '../../services/git/connections.ts'
+import { makeDeployHook, removeDeployHook } from '../../services/git/deploy-hooks.ts'
 import { newestGitDeploy } from '../../services/git/deploys.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import type { SiteRow } from '../../services/sites/sites.ts'
-import { inTrash } from '../accept-deploy.ts'
-import { acceptGitDeploy, notConnected } from '../accept-git-deploy.ts'
-import { connectionInput, connectRepository, forgetRepository } from '../connect-repository.ts'
+import { inTrash, type SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
+import { connectionInput, readConnection } from '../repository-settings.ts'
 import { Deploy, deployView } from '../views/deploy.ts'
 import { isoTime, Ok, site_id, time } from '../views/fields.ts'
 import { connectionView, GitConnection, webhookUrl } from '../views/git.ts'
 import { siteOfCaller } from '../views/site.ts'
-import { hashDeployHook } from '../webhooks/git-hooks.ts'
 
 const tag = 'Git'
 
@@ -49,8 +45,8 @@ export const connect_git = operation({
   output: GitConnection,
   errors: [400, 409],
   handler: async (ctx, input, site) => {
-    const row = await connectRepository(ctx, site, input)
-    ctx.log.info({ site_id: site.id }, 'repository connected')
+    const { site_id: _, ...given } = input
+    const row = await connectRepository(ctx, site, readConnection(ctx, given), input.token)
     return connectionView(ctx.config, row, await newestGitDeploy(ctx.db, site.id, null))
   },
 })
@@ -65,14 +61,8 @@ export const disconnect_git = operation({
   input: z.object({ site_id }),
   load: siteOfCaller,
   output: Ok,
-  handler: async (ctx, { site_id }, { project_id }) => {
-    const disconnected = await ctx.db.transaction().execute(async (tx) => {
-      await lockProject(tx, project_id)
-      const deleted = await deleteConnection(tx, project_id, site_id)
-      if (deleted) await forgetRepository(tx, { site_id, project_id }, ctx.clock())
-      return deleted
-    })
-    if (disconnected) ctx.log.info({ site_id }, 'repository disconnected')
+  handler: async (ctx, _input, site) => {
+    await disconnectRepository(ctx, site)
     return { ok: true as const }
   },
 })
@@ -123,11 +113,7 @@ export const rotate_git_webhook = operation({
   errors: [409],
   handler: async (ctx, { site_id }, site) => {
     if (site.deletion_scheduled_at) throw inTrash()
-    const secret = makeWebhookSecret()
-    const sealed = seal(ctx.keyring, secret, { table: 'git_connections', id: site_id, column: 'webhook_secret_sealed' })
-    if (!(await setWebhookSecret(ctx.db, site.project_id, site_id, { sealed, now: ctx.clock() }))) throw notConnected()
-    ctx.log.info({ site_id }, 'webhook secret made')
-    return { url: webhookUrl(ctx.config, site_id), secret }
+    return { url: webhookUrl(ctx.config, site_id), secret: await makeSecretOfWebhook(ctx, site) }
   },
 })
 
@@ -143,14 +129,10 @@ export const rotate_deploy_hook = operation({
   load: siteOfCaller,
   output: z.object({ url: z.url(), created_at: time }).meta({ id: 'DeployHook' }),
   errors: [409],
-  handler: async (ctx, { site_id }, site) => {
+  handler: async (ctx, _input, site) => {
     if (site.deletion_scheduled_at) throw inTrash()
-    const secret = randomBytes(32).toString('base64url')
-    const now = ctx.clock()
-    const hook = { sha256: hashDeployHook(secret), now }
-    if (!(await setDeployHook(ctx.db, site.project_id, site_id, hook))) throw notConnected()
-    ctx.log.info({ site_id }, 'deploy hook made')
-    return { url: `${ctx.config.urls.base}/hooks/deploy/${secret}`, created_at: isoTime(now) }
+    const { secret, created_at } = await makeDeployHook(ctx, site)
+    return { url: `${ctx.config.urls.base}/hooks/deploy/${secret}`, created_at: isoTime(created_at) }
   },
 })
 
@@ -164,9 +146,8 @@ export const remove_deploy_hook = operation({
   input: z.object({ site_id }),
   load: siteOfCaller,
   output: Ok,
-  handler: async (ctx, { site_id }, { project_id }) => {
-    await setDeployHook(ctx.db, project_id, site_id, null)
-    ctx.log.info({ site_id }, 'deploy hook removed')
+  handler: async (ctx, _input, site) => {
+    await removeDeployHook(ctx, site)
     return { ok: true as const }
   },
 })

@@ -1,16 +1,17 @@
 import { z } from 'zod'
+import { invalid } from '../../core/errors.ts'
 import { maxBlobBytes, maxManifestBodyBytes, maxManifestEntries } from '../../core/limits.ts'
 import { sha256Pattern } from '../../core/manifest.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findDeploy } from '../../services/deploys/deploys.ts'
-import { findBlobSizes } from '../../services/storage/blobs.ts'
-import { inTrash } from '../accept-deploy.ts'
+import { checkDeployGates, checkPreviews } from '../../services/deploys/gates.ts'
+import { inTrash } from '../../services/sites/sites.ts'
+import { findBlobSizes, missingBlobs, renewBlobs } from '../../services/storage/blobs.ts'
+import { beginUpload } from '../../services/storage/pending-upload.ts'
+import { receiveBlob } from '../../services/storage/receive-blob.ts'
 import { acceptFiles } from '../accept-files.ts'
-import { checkDeployGates, checkPreviews } from '../gates.ts'
 import { operation } from '../operation.ts'
-import { beginUpload } from '../pending-upload.ts'
-import { receiveBlob, renewBlobs, requireHash } from '../store-blob.ts'
-import { missingBlobs, readEntries, readHash, requireStaticSite } from '../store-files.ts'
+import { readEntries, readHash, requireStaticSite } from '../store-files.ts'
 import { Deploy } from '../views/deploy.ts'
 import { activate, filePath, sha256, site_id } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
@@ -49,6 +50,11 @@ const example = {
   ],
 }
 
+/** @throws AppError `invalid` */
+function requireHash(sha256: string): void {
+  if (!sha256Pattern.test(sha256)) throw invalid('the sha256 in the path must be 64 lower-case hex characters')
+}
+
 const hashesOf = (list: readonly { readonly sha256: string }[]) => list.map((file) => file.sha256)
 
 export const check_deploy = operation({
@@ -69,7 +75,7 @@ export const check_deploy = operation({
     if (site.deletion_scheduled_at) throw inTrash()
     const hashes = [...new Set(hashesOf(readEntries(input.files, readHash).files))]
     checkPreviews(ctx.caller.plan, input.activate)
-    const held = await renewBlobs(ctx, hashes)
+    const held = await renewBlobs(ctx, ctx.caller.project_id, hashes)
     return { missing: hashes.filter((hash) => !held.has(hash)) }
   },
 })
@@ -99,7 +105,10 @@ export const put_blob = operation({
     })
     .meta({ id: 'Blob' }),
   errors: [400, 402, 409, 413],
-  handler: async (ctx, input) => ({ sha256: input.sha256, ...(await receiveBlob(ctx, input.sha256, input.upload)) }),
+  handler: async (ctx, { sha256, upload }) => {
+    const { project_id: id, plan } = ctx.caller
+    return { sha256, ...(await receiveBlob(ctx, { id, plan }, sha256, upload)) }
+  },
 })
 
 export const deploy_manifest = operation({

@@ -1,12 +1,6 @@
 import { z } from 'zod'
-import { deployAllows } from '../../core/deploy.ts'
-import { conflict } from '../../core/errors.ts'
 import { previewUrl } from '../../infra/config.ts'
-import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
-import { lockSiteOfDeploy } from '../../services/deploys/deploys.ts'
-import { bumpRoutes } from '../../services/feeds/routes.ts'
-import { endPreview, issuePreview } from '../../services/previews/previews.ts'
-import { inTrash } from '../accept-deploy.ts'
+import { issuePreviewLink, revokePreviewLink } from '../../services/deploys/preview-links.ts'
 import { operation } from '../operation.ts'
 import { deployOfCaller } from '../views/deploy.ts'
 import { deploy_id, isoTime, Ok, time } from '../views/fields.ts'
@@ -38,31 +32,10 @@ export const get_preview_url = operation({
     .meta({ id: 'PreviewLink' }),
   errors: [402, 409],
   handler: async (ctx, { deploy_id }) => {
-    const preview = await ctx.db.transaction().execute(async (tx) => {
-      const found = await lockSiteOfDeploy(tx, deploy_id)
-      if (!found || found.trashed) throw inTrash()
-      const { deploy } = found
-      if (deploy.artifacts_purged) throw conflict('the files of this deploy were deleted; deploy again')
-      if (!deployAllows('preview', deploy.status) || !deploy.file_count) throw notShowable(deploy.status)
-      return await issuePreview(
-        tx,
-        deploy,
-        (generation) => hashPreviewToken(ctx.previewTokens(deploy_id, generation)),
-        ctx.clock(),
-      )
-    })
-    const token = ctx.previewTokens(deploy_id, preview.generation)
-    ctx.log.info({ deploy_id }, 'preview link issued')
-    return { deploy_id, url: previewUrl(ctx.config, token), token, created_at: isoTime(preview.issued_at) }
+    const { token, issued_at } = await issuePreviewLink(ctx, deploy_id)
+    return { deploy_id, url: previewUrl(ctx.config, token), token, created_at: isoTime(issued_at) }
   },
 })
-
-const notShowable = (status: string) =>
-  conflict(
-    status === 'active'
-      ? 'this deploy is live: its site shows it'
-      : `a deploy that is ${status} has no files to show; only ready and superseded ones have`,
-  )
 
 export const revoke_preview_url = operation({
   id: 'revoke_preview_url',
@@ -74,14 +47,8 @@ export const revoke_preview_url = operation({
   input: z.object({ deploy_id }),
   load: deployOfCaller,
   output: Ok,
-  handler: async (ctx, { deploy_id }, { site_id }) => {
-    const revoked = await ctx.db.transaction().execute(async (tx) => {
-      await lockSiteOfDeploy(tx, deploy_id)
-      const ended = await endPreview(tx, deploy_id)
-      if (ended) await bumpRoutes(tx, { site_id })
-      return ended
-    })
-    if (revoked) ctx.log.info({ deploy_id, site_id }, 'preview link revoked')
+  handler: async (ctx, _input, deploy) => {
+    await revokePreviewLink(ctx, deploy)
     return { ok: true as const }
   },
 })

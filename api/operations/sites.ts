@@ -3,14 +3,11 @@ import { parseRootDir } from '../../core/build-plan.ts'
 import { invalid } from '../../core/errors.ts'
 import { maxPathBytes } from '../../core/limits.ts'
 import { findRecommendations } from '../../services/deploys/deploys.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import { insertSite, listSites, setSiteEnabled, updateSite } from '../../services/sites/sites.ts'
-import { isSubdomainTaken } from '../../services/sites/subdomains.ts'
-import { inTrash } from '../accept-deploy.ts'
-import { checkHeldSubdomains, checkSiteQuota } from '../gates.ts'
-import { suspended } from '../invoke.ts'
+import { suspended } from '../../services/projects/projects.ts'
+import { createSite } from '../../services/sites/create-site.ts'
+import { listSites, setSiteEnabled, updateSite } from '../../services/sites/sites.ts'
 import { operation } from '../operation.ts'
-import { readSubdomain, requirePlanFor, subdomainField, taken } from '../subdomains.ts'
+import { readSubdomain, subdomainField } from '../subdomains.ts'
 import { description, name, requireVisible, site_id } from '../views/fields.ts'
 import { Site, siteOfCaller, siteView } from '../views/site.ts'
 
@@ -44,19 +41,7 @@ export const create_site = operation({
   handler: async (ctx, input) => {
     requireVisible(input.name)
     const subdomain = readSubdomain(input.subdomain)
-    const now = ctx.clock()
-    const site = await ctx.db.transaction().execute(async (tx) => {
-      const project = await lockProject(tx, ctx.caller.project_id)
-      if (await isSubdomainTaken(tx, subdomain, { project_id: project.id }, now)) throw taken(subdomain)
-      requirePlanFor(subdomain, project.plan)
-      await checkSiteQuota(tx, ctx, project)
-      if (project.suspended) throw suspended()
-      await checkHeldSubdomains(tx, ctx, project, subdomain)
-      const row = await insertSite(tx, { project_id: project.id, name: input.name, subdomain }, now)
-      if (!row) throw taken(subdomain)
-      return row
-    })
-    ctx.log.info({ site_id: site.id, subdomain }, 'site created')
+    const site = await createSite(ctx, { project_id: ctx.caller.project_id, name: input.name, subdomain })
     return siteView(ctx.config, site)
   },
 })
@@ -103,12 +88,11 @@ export const update_site = operation({
   load: siteOfCaller,
   output: Site,
   errors: [400, 409],
-  handler: async (ctx, { site_id, ...given }) => {
+  handler: async (ctx, input, site) => {
+    const { site_id: _, ...given } = input
     requireVisible(given.name)
-    const change = { ...given, root_dir: rootDir(given.root_dir), updated_at: ctx.clock() }
-    const site = await updateSite(ctx.db, ctx.caller.project_id, site_id, change)
-    if (!site) throw inTrash()
-    return siteView(ctx.config, site)
+    const change = { ...given, root_dir: rootDir(given.root_dir) }
+    return siteView(ctx.config, await updateSite(ctx, site, change))
   },
 })
 
@@ -125,13 +109,9 @@ export const set_site_enabled = operation({
   load: siteOfCaller,
   output: Site,
   errors: [402, 409],
-  handler: async (ctx, { site_id, enabled }) => {
+  handler: async (ctx, { enabled }, site) => {
     if (enabled && ctx.caller.suspended) throw suspended()
-    const change = { enabled, updated_at: ctx.clock() }
-    const site = await ctx.db.transaction().execute((tx) => setSiteEnabled(tx, ctx.caller.project_id, site_id, change))
-    if (!site) throw inTrash()
-    ctx.log.info({ site_id, enabled }, 'site switched')
-    return siteView(ctx.config, site)
+    return siteView(ctx.config, await setSiteEnabled(ctx, site, enabled))
   },
 })
 

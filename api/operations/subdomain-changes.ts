@@ -1,30 +1,9 @@
 import { z } from 'zod'
-import { conflict, notFound, tooManyRequests } from '../../core/errors.ts'
-import { maxCancelledChanges } from '../../core/limits.ts'
-import { readable, subdomainChangeLetter } from '../../core/mails.ts'
-import { siteUrl } from '../../infra/config.ts'
-import { databaseTime, type Tx } from '../../infra/db/database.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import { lockSite } from '../../services/sites/sites.ts'
-import {
-  cancelSubdomainChange,
-  findLastChange,
-  insertSubdomainChange,
-  listCancelledChanges,
-  type SubdomainChangeRow,
-} from '../../services/sites/subdomain-changes.ts'
-import { holdSubdomain } from '../../services/sites/subdomains.ts'
-import { insertWorkflowSignals, insertWorkflowStart } from '../../services/workflow-messages.ts'
-import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/names.ts'
-import { queueMailToOwner } from '../../workflows/mails.ts'
-import { inTrash } from '../accept-deploy.ts'
-import type { Context } from '../context.ts'
-import { checkHeldSubdomains, secondsUntil } from '../gates.ts'
-import { suspended } from '../invoke.ts'
+import { cancelSubdomainChange, requestSubdomainChange } from '../../services/sites/change-subdomain.ts'
 import { operation } from '../operation.ts'
-import { readSubdomain, requirePlanFor, subdomainField, taken } from '../subdomains.ts'
+import { readSubdomain, subdomainField } from '../subdomains.ts'
 import { isoTime, site_id, time } from '../views/fields.ts'
-import { noSuchSite, siteOfCaller } from '../views/site.ts'
+import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Sites'
 
@@ -55,37 +34,14 @@ export const change_site_subdomain = operation({
   load: siteOfCaller,
   output: SubdomainChange,
   errors: [400, 402, 409, 429],
-  handler: async (ctx, { site_id, ...input }) => {
-    const wanted = readSubdomain(input.subdomain)
-    const change = await ctx.db.transaction().execute(async (tx) => {
-      const now = ctx.clock()
-      const project = await lockProject(tx, ctx.caller.project_id)
-      const site = await lockSite(tx, project.id, site_id)
-      if (!site) throw noSuchSite()
-      if (site.deletion_scheduled_at) throw inTrash()
-      if (site.subdomain === wanted) throw conflict(`the site has the subdomain ${wanted} already; choose another`)
-      requirePause(ctx, await findLastChange(tx, site_id), now)
-      await requireFewCancelled(tx, ctx, site_id, now)
-      if (!(await holdSubdomain(tx, wanted, { site_id, project_id: project.id }, 'pending', now))) throw taken(wanted)
-      requirePlanFor(wanted, project.plan)
-      if (project.suspended) throw suspended()
-      await checkHeldSubdomains(tx, ctx, project, wanted)
-      const requested_at = await databaseTime(tx)
-      const switch_at = new Date(requested_at.getTime() + ctx.config.names.switchDelayMs)
-      const names = { old_subdomain: site.subdomain, new_subdomain: wanted }
-      const row = await insertSubdomainChange(tx, { site_id, ...names, requested_at, switch_at })
-      await announce(tx, ctx, { ...row, site_name: site.name, project_id: project.id })
-      return row
-    })
-    ctx.relay.wake()
-    const { id: change_id, old_subdomain, new_subdomain, requested_at, switch_at } = change
-    ctx.log.info({ site_id, change_id, old_subdomain, new_subdomain, switch_at }, 'subdomain change requested')
+  handler: async (ctx, { site_id, subdomain }, site) => {
+    const change = await requestSubdomainChange(ctx, site, readSubdomain(subdomain))
     return {
       site_id,
-      subdomain: old_subdomain,
-      pending_subdomain: new_subdomain,
-      requested_at: isoTime(requested_at),
-      switch_at: isoTime(switch_at),
+      subdomain: change.old_subdomain,
+      pending_subdomain: change.new_subdomain,
+      requested_at: isoTime(change.requested_at),
+      switch_at: isoTime(change.switch_at),
     }
   },
 })
@@ -102,58 +58,8 @@ export const cancel_site_subdomain_change = operation({
   load: siteOfCaller,
   output: SubdomainChange,
   errors: [409],
-  handler: async (ctx, { site_id }) => {
-    const { subdomain, change_id } = await ctx.db.transaction().execute(async (tx) => {
-      const site = await lockSite(tx, ctx.caller.project_id, site_id)
-      if (!site) throw noSuchSite()
-      if (site.deletion_scheduled_at) throw inTrash()
-      const change = await cancelSubdomainChange(tx, site_id, ctx.clock())
-      if (!change) throw notFound(`no change of the subdomain is pending; the site is at ${siteUrl(ctx.config, site.subdomain)}`)
-      await insertWorkflowSignals(tx, [cancelledSignal({ site_id, change_id: change.id })])
-      return { subdomain: site.subdomain, change_id: change.id }
-    })
-    ctx.relay.wake()
-    ctx.log.info({ site_id, change_id }, 'subdomain change cancelled')
+  handler: async (ctx, { site_id }, site) => {
+    const subdomain = await cancelSubdomainChange(ctx, site)
     return { site_id, subdomain, pending_subdomain: null, requested_at: null, switch_at: null }
   },
 })
-
-/** @throws AppError `conflict` while a change is pending, and for a while after one that was not cancelled */
-function requirePause(ctx: Context, last: SubdomainChangeRow | undefined, now: Date): void {
-  if (!last) return
-  if (!last.switched_at) {
-    throw conflict(
-      `a change to ${last.new_subdomain} at ${readable(last.switch_at)} is pending; cancel_site_subdomain_change ends it`,
-    )
-  }
-  const next = new Date(last.requested_at.getTime() + ctx.config.names.changeIntervalMs)
-  if (now < next) throw conflict(`the subdomain was changed not long ago; another change is possible from ${readable(next)} on`)
-}
-
-/** @throws AppError `too_many_requests` when the latest changes were cancelled one after another */
-async function requireFewCancelled(tx: Tx, ctx: Context, siteId: string, now: Date): Promise<void> {
-  const { changeIntervalMs } = ctx.config.names
-  const cancelled = await listCancelledChanges(tx, siteId, new Date(now.getTime() - changeIntervalMs), maxCancelledChanges)
-  const oldest = cancelled[maxCancelledChanges - 1]?.cancelled_at
-  if (!oldest) return
-  const next = new Date(oldest.getTime() + changeIntervalMs)
-  throw tooManyRequests(
-    `${maxCancelledChanges} changes of the subdomain were cancelled not long ago; another change is possible from ${readable(next)} on`,
-    secondsUntil(next, now),
-  )
-}
-
-type AcceptedChange = SubdomainChangeRow & { readonly site_name: string; readonly project_id: string }
-
-/** Tells the owner, and starts the wait for the switch. */
-async function announce(tx: Tx, { config }: Context, { id, ...change }: AcceptedChange): Promise<void> {
-  const letter = subdomainChangeLetter({
-    site_id: change.site_id,
-    site_name: change.site_name,
-    old_url: siteUrl(config, change.old_subdomain),
-    new_url: siteUrl(config, change.new_subdomain),
-    switch_at: change.switch_at,
-  })
-  await queueMailToOwner(tx, change.project_id, letter, { sender: config.mail.from, now: change.requested_at })
-  await insertWorkflowStart(tx, subdomainChangeStart({ ...change, change_id: id }))
-}

@@ -1,16 +1,8 @@
 import { z } from 'zod'
-import { conflict } from '../../core/errors.ts'
-import { databaseTime } from '../../infra/db/database.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import { lockSite } from '../../services/sites/sites.ts'
 import { listTrashedSites, restoreSite, trashSite } from '../../services/sites/trash.ts'
-import { insertWorkflowSignals, insertWorkflowStart } from '../../services/workflow-messages.ts'
-import { cancelledSignal, restoredSignal, trashStart } from '../../workflows/contract/names.ts'
-import { checkSiteQuota, checkStorage } from '../gates.ts'
-import { suspended } from '../invoke.ts'
 import { operation } from '../operation.ts'
 import { site_id } from '../views/fields.ts'
-import { noSuchSite, Site, siteOfCaller, siteView } from '../views/site.ts'
+import { Site, siteOfCaller, siteView } from '../views/site.ts'
 
 const tag = 'Sites'
 
@@ -27,22 +19,7 @@ export const delete_site = operation({
   load: siteOfCaller,
   output: Site,
   errors: [409],
-  handler: async (ctx, { site_id }) => {
-    const site = await ctx.db.transaction().execute(async (tx) => {
-      const now = await databaseTime(tx)
-      const purgeAt = new Date(now.getTime() + ctx.config.names.trashPeriodMs)
-      const trashed = await trashSite(tx, ctx.caller.project_id, site_id, { now, purgeAt })
-      if (!trashed) throw conflict('the site is in the trash already; restore_site brings it back')
-      const { site, cancelled } = trashed
-      const { name: site_name, project_id } = site
-      await insertWorkflowStart(tx, trashStart({ site_id, site_name, project_id, purge_at: purgeAt }))
-      if (cancelled) await insertWorkflowSignals(tx, [cancelledSignal({ site_id, change_id: cancelled.id })])
-      return site
-    })
-    ctx.relay.wake()
-    ctx.log.info({ site_id, purge_at: site.deletion_scheduled_at }, 'site trashed')
-    return siteView(ctx.config, site)
-  },
+  handler: async (ctx, _input, site) => siteView(ctx.config, await trashSite(ctx, site)),
 })
 
 export const list_trashed = operation({
@@ -70,23 +47,5 @@ export const restore_site = operation({
   load: siteOfCaller,
   output: Site,
   errors: [402, 409],
-  handler: async (ctx, { site_id }) => {
-    const site = await ctx.db.transaction().execute(async (tx) => {
-      const project = await lockProject(tx, ctx.caller.project_id)
-      const found = await lockSite(tx, project.id, site_id)
-      if (!found) throw noSuchSite()
-      const purge_at = found.deletion_scheduled_at
-      if (!purge_at) throw conflict('the site is not in the trash: there is nothing to restore')
-      if (found.purging) throw conflict('the site is being removed for good: its time in the trash is over')
-      await checkSiteQuota(tx, ctx, project)
-      await checkStorage(tx, ctx, project, { addedBytes: 0 })
-      if (project.suspended) throw suspended()
-      await insertWorkflowSignals(tx, [restoredSignal({ site_id, purge_at })])
-      return await restoreSite(tx, project.id, site_id, ctx.clock())
-    })
-    if (!site) throw noSuchSite()
-    ctx.relay.wake()
-    ctx.log.info({ site_id }, 'site restored')
-    return siteView(ctx.config, site)
-  },
+  handler: async (ctx, _input, site) => siteView(ctx.config, await restoreSite(ctx, site)),
 })

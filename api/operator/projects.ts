@@ -131,9 +131,8 @@ export const projectOperations = [
     load: projectById,
     output: Project,
     handler: async (ctx, { project_id: id, ...change }) => {
-      const project = await ctx.db.transaction().execute((tx) => updateProject(tx, id, change))
+      const project = await updateProject(ctx, id, change)
       if (!project) throw notFound('there is no project with this id')
-      ctx.log.info({ project_id: id, plan: project.plan, suspended: project.suspended }, 'project updated')
       return projectView(project)
     },
   }),

@@ -7,9 +7,8 @@ import {
   verificationName,
   withPrimaries,
 } from '../../core/domains.ts'
-import { notFound } from '../../core/errors.ts'
 import type { Config } from '../../infra/config.ts'
-import { type DomainRecord, findDomain } from '../../services/domains/domains.ts'
+import { type DomainRecord, findDomain, noSuchDomain } from '../../services/domains/domains.ts'
 import { servingAddresses } from '../../services/domains/look-up.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
@@ -129,5 +128,3 @@ export async function domainOfCaller(ctx: Context, input: { domain_id: string })
   if (!domain) throw noSuchDomain()
   return domain
 }
-
-export const noSuchDomain = () => notFound('there is no domain with this id in the project; list_domains shows those of a site')

@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import { notFound } from '../../core/errors.ts'
 import { type Config, siteUrl } from '../../infra/config.ts'
-import { findSite, type SiteRow } from '../../services/sites/sites.ts'
+import { findSite, noSuchSite, type SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 import { recommendations } from './recommendation.ts'
@@ -62,5 +61,3 @@ export async function siteOfCaller(ctx: Context, { site_id }: { site_id: string 
   if (!site) throw noSuchSite()
   return site
 }
-
-export const noSuchSite = () => notFound('there is no site with this id in the project; list_sites shows them all')

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
 import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { z } from 'zod'
-import { AppError, invalid, notFound, tooManyRequests } from '../../core/errors.ts'
+import { AppError, invalid, tooManyRequests } from '../../core/errors.ts'
 import { forgeOf, parseDelivery, payloadText } from '../../core/git-push.ts'
 import { maxHookBodyBytes } from '../../core/limits.ts'
 import { open, SealError } from '../../infra/crypto/seal.ts'
@@ -14,16 +13,15 @@ import {
   type HookedConnection,
   saveDelivery,
   saveRefusedDelivery,
-  touchDeployHook,
 } from '../../services/git/connections.ts'
-import { acceptGitDeploy } from '../accept-git-deploy.ts'
+import { deployByHook, hashDeployHook, noDeployHook } from '../../services/git/deploy-hooks.ts'
+import { noHookedSite, type Taken, takeEvents } from '../../services/git/take-events.ts'
 import { unauthorized } from '../authenticate.ts'
 import { receiveBytes, refuseAnnounced } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { parseBoundedJson } from '../json-body.ts'
 import type { JsonBounds } from '../json-scanner.ts'
-import { noHookedSite, siteOf, type Taken, takeEvents } from './git-events.ts'
 
 const refusalPauseMs = 1000
 const maxResultLength = 1000
@@ -64,24 +62,18 @@ export function gitHooks(deps: Deps): Router {
     using _caller = deps.admission.enter(address)
     const sha256 = hashDeployHook(koa.params.secret ?? '')
     const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(address), sha256)
-    if (!connection) throw unknownDeployHook()
+    if (!connection) throw noDeployHook()
     using _delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
     // nothing in it is asked for
     refuseAnnounced(koa.req, maxHookBodyBytes)
-    koa.body = await deployByHook(
-      { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) },
-      connection,
-      sha256,
-    )
+    const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
+    koa.body = { ok: true, deploy_id: await deployByHook(own, connection, sha256) }
   })
   return router
 }
 
 /** Of a request that may carry the secret of a deploy hook in its path, what a log may hold. */
 export const loggedPath = (path: string) => (/^\/+hooks/i.test(path) && !/^\/hooks\/git\/[^/]*$/.test(path) ? '/hooks/…' : path)
-
-export const hashDeployHook = (secret: string) => createHash('sha256').update(secret).digest('hex')
-const unknownDeployHook = () => notFound('there is no deploy hook at this address; make one for the site')
 
 interface Receiving {
   readonly receive: () => Promise<Buffer>
@@ -161,16 +153,4 @@ function answerOf(taken: readonly Taken[]) {
   if (deployed) return { ok: true, deploy_id: deployed.deploy_id }
   const [skipped] = taken
   return { ok: true, skipped: skipped?.kind === 'skipped' ? skipped.reason : 'event' }
-}
-
-async function deployByHook(deps: Deps, connection: HookedConnection, sha256: string) {
-  const { deploy } = await acceptGitDeploy(deps, siteOf(connection), {
-    git: null,
-    within: async (tx) => {
-      if (!(await touchDeployHook(tx, sha256, deps.clock()))) throw unknownDeployHook()
-      return undefined
-    },
-  })
-  deps.log.info({ site_id: connection.site_id, deploy_id: deploy.id }, 'deploy hook called')
-  return { ok: true, deploy_id: deploy.id }
 }

@@ -1,14 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import pg from 'pg'
 import type { DB } from './schema.ts'
 
 /** The pool or a transaction; every query function takes one first. */
 export type Db = Kysely<DB>
-export type Tx = Transaction<DB>
 
 // bigint columns hold byte counts and versions, all far below 2^53
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
@@ -132,7 +131,7 @@ function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giv
  * When the transaction began, by PostgreSQL's clock. What is removed or changed for good at a later instant is due by this clock: the one
  * of an api that is hours behind would make it due at once.
  */
-export async function databaseTime(tx: Tx): Promise<Date> {
+export async function databaseTime(tx: Db): Promise<Date> {
   const { rows } = await sql<{ now: Date }>`select now()`.execute(tx)
   const [row] = rows
   if (!row) throw new Error('PostgreSQL did not say what time it is')

@@ -1,6 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { turnSignal } from '../../workflows/contract.ts'
 import type { DeployRun } from '../deploys/runs.ts'
+import { withProject, withProjectOfDeploy } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
+import { signalWorkflows } from '../workflow-messages.ts'
 
 // A build waits for a permit that PostgreSQL gives. Builds of a site go one after another in the order in which they were accepted, and
 // a project has a number of permits. What has no source yet asks for a permit to fetch it, which it gives back with the source, and
@@ -9,10 +14,43 @@ import type { DeployRun } from '../deploys/runs.ts'
 // a project gets one permit to fetch. Every function that gives permits needs the project's lock.
 
 /** How many permits of each kind a project has. */
-export interface Permits {
+interface Permits {
   readonly builds: number
   /** While no other project has a repository to fetch; then it is one. */
   readonly fetches: number
+}
+
+/** So that a repository that does not answer holds up no other site of its project, as long as no other project fetches. */
+const fetchesPerProject = 2
+
+const permitsOf = ({ config }: Services): Permits => ({ builds: config.build.perProject, fetches: fetchesPerProject })
+
+/**
+ * Gives the free permits of a project to its waiting builds and signals their workflows, besides the one of `asking`, which asks by itself.
+ * The caller holds the project's lock.
+ */
+export async function givePermits(
+  tx: Tx,
+  services: Services,
+  { project_id, now, asking }: { readonly project_id: string; readonly now: Date; readonly asking?: string },
+): Promise<void> {
+  const granted = await grantTurns(tx, project_id, permitsOf(services), now, asking ?? null)
+  await signalWorkflows(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(turnSignal))
+}
+
+/** Gives the permits that nobody uses, of every project: one may have been lost. */
+export async function giveFreePermits(services: Services, now: Date): Promise<void> {
+  for (const project_id of await listProjectsWithFreeTurns(services.db, permitsOf(services), now)) {
+    await withProject(services, project_id, (tx) => givePermits(tx, services, { project_id, now }))
+  }
+}
+
+/** Asks for the permit of a deploy. Undefined when the run does not own the deploy, or it has ended. May be repeated. */
+export function requestPermit(services: Services, run: DeployRun): Promise<TurnState | undefined> {
+  return withProjectOfDeploy(services, run.deploy_id, async (tx, { id: project_id }) => {
+    await givePermits(tx, services, { project_id, now: services.clock(), asking: run.deploy_id })
+    return await findTurn(tx, run)
+  })
 }
 
 /** A deploy whose build waits or runs. Stored files have their manifest from the start. */
@@ -25,7 +63,7 @@ const capOf = ({ builds, fetches }: Permits, kind: RawBuilder<boolean>) =>
  * Gives the project's free permits to the builds that wait longest; answers those that got one.
  * @param asking a deploy that asks by itself: its pause before the next fetch is over
  */
-export async function grantTurns(
+async function grantTurns(
   tx: Tx,
   projectId: string,
   permits: Permits,
@@ -67,7 +105,7 @@ export interface TurnState {
 }
 
 /** Undefined when the run does not own the deploy, or it has ended. */
-export async function findTurn(tx: Tx, run: DeployRun): Promise<TurnState | undefined> {
+async function findTurn(tx: Tx, run: DeployRun): Promise<TurnState | undefined> {
   const { rows } = await sql<TurnState>`
     select
       own.turn_at is not null as has_turn,
@@ -85,7 +123,7 @@ export async function findTurn(tx: Tx, run: DeployRun): Promise<TurnState | unde
 }
 
 /** Projects that have a permit free and a build without one: a permit may have been lost. */
-export async function listProjectsWithFreeTurns(db: Db, permits: Permits, now: Date): Promise<string[]> {
+async function listProjectsWithFreeTurns(db: Db, permits: Permits, now: Date): Promise<string[]> {
   const { rows } = await sql<{ project_id: string }>`
     select distinct project_id from deploys where ${isUnendedBuild}
     group by project_id, ${isFetch}

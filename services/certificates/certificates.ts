@@ -1,9 +1,11 @@
 import { type Selectable, sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { lockSiteOfDomain } from '../domains/domains.ts'
 import { notifyCertificate } from '../feeds/certificates.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
 
 export type CertificateRow = Selectable<DB['certificates']>
 
@@ -110,30 +112,32 @@ export interface IssuedCertificate {
  * Keeps the certificate of an order and tells every edge. With the first one of a domain the route of its site changes too: other names of
  * the site may lead there from now on. False when another order took its place, or the name is gone.
  */
-export async function storeCertificate(
-  tx: Tx,
+export function storeCertificate(
+  services: Services,
   { certificate_id, order_id }: OrderRun,
   issued: IssuedCertificate,
 ): Promise<boolean> {
-  const first = await tx
-    .selectFrom('certificates')
-    .select((eb) => eb.ref('domain_id').$notNull().as('domain_id'))
-    .where('id', '=', certificate_id)
-    .where('domain_id', 'is not', null)
-    .where('certificate', 'is', null)
-    .executeTakeFirst()
-  const domain = first && (await lockSiteOfDomain(tx, first.domain_id))
-  const stored = await tx
-    .updateTable('certificates')
-    .set({ ...issued, issued_by: order_id, order_id: null, tries: 0, next_try_at: null, error: null })
-    .set({ version: sql`version + 1`, changed_at: sql`clock_timestamp()` })
-    .where('id', '=', certificate_id)
-    .where('order_id', '=', order_id)
-    .executeTakeFirst()
-  if (stored.numUpdatedRows === 0n) return false
-  await notifyCertificate(tx, certificate_id)
-  if (domain) await bumpRoutes(tx, { site_id: domain.site_id })
-  return true
+  return transact(services, async (tx) => {
+    const first = await tx
+      .selectFrom('certificates')
+      .select((eb) => eb.ref('domain_id').$notNull().as('domain_id'))
+      .where('id', '=', certificate_id)
+      .where('domain_id', 'is not', null)
+      .where('certificate', 'is', null)
+      .executeTakeFirst()
+    const domain = first && (await lockSiteOfDomain(tx, first.domain_id))
+    const stored = await tx
+      .updateTable('certificates')
+      .set({ ...issued, issued_by: order_id, order_id: null, tries: 0, next_try_at: null, error: null })
+      .set({ version: sql`version + 1`, changed_at: sql`clock_timestamp()` })
+      .where('id', '=', certificate_id)
+      .where('order_id', '=', order_id)
+      .executeTakeFirst()
+    if (stored.numUpdatedRows === 0n) return false
+    await notifyCertificate(tx, certificate_id)
+    if (domain) await bumpRoutes(tx, { site_id: domain.site_id })
+    return true
+  })
 }
 
 /** Rows for names of the platform that have none yet; their orders begin with the next {@link listDueNames}. */

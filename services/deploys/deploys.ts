@@ -1,11 +1,12 @@
 import type { Selectable } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { GitSource, SourceKind } from '../../core/deploy.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { endPreview } from '../previews/previews.ts'
+import type { Tx } from '../transact.ts'
 
 export type DeployRow = Selectable<DB['deploys']>
 
@@ -133,7 +134,7 @@ export async function supersedeDeploy(tx: Tx, id: string): Promise<void> {
  * Makes the deploy the live one and ends its preview link. The caller holds the site's lock and has checked that the deploy may be
  * activated. Returns the id of the deploy that was live before, null when there was none.
  */
-export async function activateDeploy(
+export async function setActive(
   tx: Tx,
   deploy: Pick<DeployRow, 'id' | 'site_id'>,
   now: Date,

@@ -1,24 +1,17 @@
-import { deployActions } from '../../core/deploy.ts'
-import { unavailable } from '../../core/errors.ts'
+import { deployActions, deployAllows } from '../../core/deploy.ts'
+import { conflict, unavailable } from '../../core/errors.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
 import type { Logger } from '../../infra/log.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { endGitPreviewOfDeploy } from '../previews/git-previews.ts'
 import { endPreview } from '../previews/previews.ts'
-import { lockProject } from '../projects/projects.ts'
+import { withProject } from '../projects/projects.ts'
+import { queueReports } from '../reports/reports.ts'
+import type { Services } from '../services.ts'
 import { removeBlobsOfDeploy } from '../storage/blobs.ts'
-import { type DeployRow, lockSiteOfDeploy } from './deploys.ts'
-
-export interface ArtifactDeps {
-  readonly db: Db
-  readonly cas: Cas
-  readonly log: Logger
-  readonly clock: () => Date
-  /** Has the forge of a site told that a preview of a branch has ended, in the transaction of its end. */
-  readonly queueReports: (tx: Tx, siteId: string) => Promise<void>
-}
+import type { Tx } from '../transact.ts'
+import { type DeployRow, findDeploy, lockSiteOfDeploy } from './deploys.ts'
 
 /**
  * Deletes the files of a deploy; its record stays. The flag, its part of the project's storage and the links that show it go in one transaction.
@@ -27,14 +20,14 @@ export interface ArtifactDeps {
  * @throws AppError `unavailable` when the storage does not answer: nothing has changed then
  */
 export async function purgeDeploy(
-  { db, cas, log, clock, queueReports }: ArtifactDeps,
+  services: Services,
   deploy: Pick<DeployRow, 'id' | 'site_id' | 'project_id' | 'manifest_sha256'>,
   stillWanted: (tx: Tx) => Promise<boolean> = async () => true,
 ): Promise<boolean> {
+  const { cas, log, clock } = services
   const { id, site_id, project_id } = deploy
   const files = await filesOf(cas, deploy.manifest_sha256, log)
-  const purged = await db.transaction().execute(async (tx) => {
-    await lockProject(tx, project_id)
+  return await withProject(services, project_id, async (tx) => {
     await lockSiteOfDeploy(tx, id)
     if (!(await stillWanted(tx)) || !(await markPurged(tx, project_id, id))) return false
     await removeBlobsOfDeploy(tx, deploy, files, clock())
@@ -42,11 +35,26 @@ export async function purgeDeploy(
     const endedOfBranch = await endGitPreviewOfDeploy(tx, id, clock())
     if (endedOfBranch) await queueReports(tx, site_id)
     if (ended || endedOfBranch) await bumpRoutes(tx, { site_id })
+    tx.afterCommit(() => log.info({ deploy_id: id, site_id }, 'deploy purged'))
     return true
   })
-  if (purged) log.info({ deploy_id: id, site_id }, 'deploy purged')
-  return purged
 }
+
+/**
+ * Deletes the files of a deploy because its owner wants it. May be repeated.
+ * @throws AppError `conflict` when its status forbids it; as {@link purgeDeploy}
+ */
+export async function deleteDeployFiles(services: Services, deploy: DeployRow): Promise<void> {
+  if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
+  if (deploy.artifacts_purged || (await purgeDeploy(services, deploy))) return
+  const now = await findDeploy(services.db, deploy.project_id, deploy.id)
+  if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
+}
+
+const notPurgeable = (status: string) =>
+  conflict(
+    `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
+  )
 
 async function filesOf(cas: Cas, manifestSha256: string | null, log: Logger) {
   if (manifestSha256 === null) return []

@@ -1,7 +1,8 @@
 import { sql, type Updateable } from 'kysely'
 import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import type { Tx } from '../transact.ts'
 import type { DeployRow } from './deploys.ts'
 
 // A deploy on its way: only the run of its workflow that owns it moves it on.

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { maxLookUpsPerPause, releasedDomainPeriodMs } from '../../core/limits.ts'
-import type { Tx } from '../../infra/db/database.ts'
 import type { Allowance } from '../projects/allowances.ts'
 import type { HeldNames } from '../sites/subdomains.ts'
+import type { Tx } from '../transact.ts'
 import type { DomainRow, WantedDomain } from './domains.ts'
 
 // A project that deletes a domain and adds it again continues its claim: the age without a proof, and the pause between look-ups.

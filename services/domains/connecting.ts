@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { domainProofPeriodMs } from '../../core/limits.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { Tx } from '../transact.ts'
 import { type DomainRecord, type DomainRow, domainRecords } from './domains.ts'
 
 /** Names one attempt to connect one domain. */

@@ -1,9 +1,12 @@
 import { type Selectable, sql } from 'kysely'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
+import { notFound } from '../../core/errors.ts'
 import { domainRecheckMs } from '../../core/limits.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
 import { type DomainClaim, keepClaims } from './claims.ts'
 
 export type DomainRow = Selectable<DB['domains']>
@@ -129,6 +132,18 @@ export async function takeLookUp(db: Db, projectId: string, id: string, now: Dat
   return taken.numUpdatedRows > 0n
 }
 
+/** A transaction under the lock of the domain's site. Undefined when there is no such domain. */
+export function withDomain<Result>(
+  services: Services,
+  id: string,
+  work: (tx: Tx, domain: DomainRecord) => Promise<Result>,
+): Promise<Result | undefined> {
+  return transact(services, async (tx) => {
+    const domain = await lockSiteOfDomain(tx, id)
+    return domain && (await work(tx, domain))
+  })
+}
+
 /** Locks the site of the domain until the transaction ends. Undefined when there is no such domain. */
 export async function lockSiteOfDomain(tx: Tx, id: string): Promise<DomainRecord | undefined> {
   const site = await tx
@@ -175,6 +190,8 @@ export async function proveDomain(tx: Tx, id: string, found: Findings, now: Date
 /** A day later, give or take an hour, so that domains which were added together are not looked up together for ever. */
 export const nextRecheck = (now: Date) =>
   new Date(now.getTime() + domainRecheckMs + (Math.random() - 0.5) * (domainRecheckMs / 12))
+
+export const noSuchDomain = () => notFound('there is no domain with this id in the project; list_domains shows those of a site')
 
 const columnsOf = ({ a_record, diagnostics }: Findings) => ({
   a_record: jsonb(a_record),

@@ -1,12 +1,35 @@
 import { type Selectable, sql } from 'kysely'
+import { maxMailsAboutOneThing } from '../../core/limits.ts'
 import type { Letter, MailTopic } from '../../core/mails.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB, MailOutcome } from '../../infra/db/schema.ts'
+import { mailStart } from '../../workflows/contract/mails.ts'
+import { takeAllowance } from '../projects/allowances.ts'
+import type { Tx } from '../transact.ts'
+import { startWorkflow } from '../workflow-messages.ts'
 
 export type MailRow = Selectable<DB['mails']>
 
-/** Writes a mail to the owner of the project, in the transaction of its cause. */
-export async function insertMailToOwner(
+const hourMs = 3_600_000
+
+/**
+ * Writes an email to the owner of a project and the start of its sending, in the transaction of its cause. Of many emails about the same
+ * thing only the first few are written: no caller makes the platform flood an owner.
+ */
+export async function queueMailToOwner(
+  tx: Tx,
+  projectId: string,
+  letter: Letter,
+  options: { readonly sender: string; readonly now: Date },
+): Promise<void> {
+  const { kind, about } = letter
+  const allowance = { project_id: projectId, kind: `mail:${kind}:${about}`, limit: maxMailsAboutOneThing, periodMs: hourMs }
+  if (await takeAllowance(tx, allowance, options.now)) return await countSuppressedMail(tx, projectId, letter)
+  const { id } = await insertMailToOwner(tx, projectId, letter, options)
+  await startWorkflow(tx, mailStart({ id, project_id: projectId, about: letter.subject }))
+}
+
+async function insertMailToOwner(
   tx: Tx,
   projectId: string,
   { kind, about, subject, text, html }: Letter,
@@ -36,7 +59,7 @@ export async function insertMailToOwner(
 }
 
 /** Counts a mail that is not written on the newest one of its kind about the same thing. */
-export async function countSuppressedMail(tx: Tx, projectId: string, { kind, about }: MailTopic): Promise<void> {
+async function countSuppressedMail(tx: Tx, projectId: string, { kind, about }: MailTopic): Promise<void> {
   await tx
     .updateTable('mails')
     .set((eb) => ({ suppressed: eb('suppressed', '+', 1) }))

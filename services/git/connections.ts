@@ -1,9 +1,10 @@
 import { type Insertable, type Selectable, sql } from 'kysely'
 import type { Forge } from '../../core/git-push.ts'
 import type { PlanName } from '../../core/plans.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB, LastDelivery, LastReport } from '../../infra/db/schema.ts'
+import type { Tx } from '../transact.ts'
 
 export type GitConnectionRow = Selectable<DB['git_connections']>
 

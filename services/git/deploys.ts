@@ -1,10 +1,11 @@
 import { sql, type Updateable } from 'kysely'
 import type { GitSource } from '../../core/deploy.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import type { DeployRun } from '../deploys/runs.ts'
+import type { Tx } from '../transact.ts'
 
 /** The latest deploy of the branch that goes live, or of a preview. Its `git` is what the push said of the commit, until it is fetched. */
 export function newestGitDeploy(
@@ -130,17 +131,4 @@ async function updateUnfetched(tx: Tx, run: DeployRun, values: Updateable<DB['de
     .where('source_sha256', 'is', null)
     .executeTakeFirst()
   return result.numUpdatedRows > 0n
-}
-
-/** Takes the site's lock when the deploy is of a preview; false when it is not. */
-export async function lockSiteOfGitPreview(tx: Tx, deployId: string): Promise<boolean> {
-  const site = await tx
-    .selectFrom('sites')
-    .innerJoin('deploys', 'deploys.site_id', 'sites.id')
-    .select('sites.id')
-    .where('deploys.id', '=', deployId)
-    .where('deploys.git_preview_id', 'is not', null)
-    .forNoKeyUpdate('sites')
-    .executeTakeFirst()
-  return site !== undefined
 }

@@ -1,9 +1,10 @@
 import { type Selectable, sql } from 'kysely'
 import type { DeployStatus } from '../../core/deploy.ts'
 import { previewLinkPeriodMs } from '../../core/limits.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import type { Tx } from '../transact.ts'
 
 /** The preview of a branch or pull request: one link, which shows its newest deploy. */
 export type GitPreviewRow = Selectable<DB['git_previews']>
@@ -220,4 +221,17 @@ export async function endGitPreviewOfDeploy(tx: Tx, deployId: string, now: Date)
     .where('deploy_id', '=', deployId)
     .executeTakeFirst()
   return ended.numUpdatedRows > 0n
+}
+
+/** Takes the site's lock when the deploy is of a preview; false when it is not. */
+export async function lockSiteOfGitPreview(tx: Tx, deployId: string): Promise<boolean> {
+  const site = await tx
+    .selectFrom('sites')
+    .innerJoin('deploys', 'deploys.site_id', 'sites.id')
+    .select('sites.id')
+    .where('deploys.id', '=', deployId)
+    .where('deploys.git_preview_id', 'is not', null)
+    .forNoKeyUpdate('sites')
+    .executeTakeFirst()
+  return site !== undefined
 }

@@ -1,7 +1,8 @@
 import { type Selectable, sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import type { Tx } from '../transact.ts'
 
 type PreviewRow = Selectable<DB['previews']>
 

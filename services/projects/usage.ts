@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { Tx } from '../transact.ts'
 
 /**
  * Deploys that the project had accepted since then, and when the oldest of them was. Those of a site that was removed for good are not

@@ -1,23 +1,72 @@
-import { type ArtifactDeps, purgeDeploy } from '../deploys/purge.ts'
-import { listDeploysToPurge } from './sites.ts'
+import { quarantinePeriodMs } from '../../core/limits.ts'
+import { domainChangedSignal } from '../../workflows/contract/domains.ts'
+import { givePermits } from '../builds/permits.ts'
+import { purgeDeploy } from '../deploys/purge.ts'
+import { deleteDomainsOfSite } from '../domains/domains.ts'
+import { withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import { signalWorkflows } from '../workflow-messages.ts'
+import { beginPurge, findTrashing, listDeploysToPurge, lockPurgedSite, removeSite, type Trashing } from './sites.ts'
 
 const deploysAtOnce = 100
 
 /**
- * Deletes the files of every deploy of a site whose purge has begun, each in a transaction of its own. Answers how many; what an earlier
- * try has done is not done again.
- * @param progress called after each, with a line about it; an exception ends it
+ * Removes a site for good when its time in the trash is over: its deploys, its domains, then itself. The row decides, not a timer: a site that
+ * was restored, or trashed again, is left alone. May be repeated.
+ * @param progress called after each deploy, with a line about it; an exception ends it
  * @throws AppError `unavailable` when the storage does not answer
  */
-export async function purgeDeploys(deps: ArtifactDeps, siteId: string, progress: (line: string) => void): Promise<number> {
+export async function purgeSite(
+  services: Services,
+  trashing: Trashing,
+  progress: (line: string) => void,
+): Promise<'purged' | 'restored' | 'early'> {
+  const { db, clock, log } = services
+  const { site_id, purge_at } = trashing
+  const found = await findTrashing(db, trashing)
+  if (found.state !== 'trashed') return endOf(found.state)
+  if (clock() < purge_at) return 'early'
+  const { project_id } = found
+  if (!(await begin(services, trashing, project_id))) return endOf((await findTrashing(db, trashing)).state)
+  const deploys = await purgeDeploys(services, site_id, progress)
+  await remove(services, site_id, project_id)
+  log.info({ site_id, project_id, deploys }, 'site removed for good')
+  return 'purged'
+}
+
+/** What has become of a site that is not in the trash as it was then. */
+const endOf = (state: Awaited<ReturnType<typeof findTrashing>>['state']) => (state === 'gone' ? 'purged' : 'restored')
+
+/** Builds of the site give their permits back, and others get them. False when the site was restored. */
+function begin(services: Services, trashing: Trashing, project_id: string): Promise<boolean> {
+  return withProject(services, project_id, async (tx) => {
+    const now = services.clock()
+    if (!(await beginPurge(tx, trashing, now))) return false
+    await givePermits(tx, services, { project_id, now })
+    return true
+  })
+}
+
+/** Deletes the files of every deploy, each in a transaction of its own. Answers how many; what an earlier try has done is not done again. */
+async function purgeDeploys(services: Services, siteId: string, progress: (line: string) => void): Promise<number> {
   let purged = 0
   for (let afterId: string | undefined; ; ) {
-    const deploys = await listDeploysToPurge(deps.db, siteId, { limit: deploysAtOnce, afterId })
+    const deploys = await listDeploysToPurge(services.db, siteId, { limit: deploysAtOnce, afterId })
     for (const deploy of deploys) {
-      if (await purgeDeploy(deps, deploy)) purged += 1
+      if (await purgeDeploy(services, deploy)) purged += 1
       progress(`purged ${purged} deploys`)
     }
     if (deploys.length < deploysAtOnce) return purged
     afterId = deploys.at(-1)?.id
   }
+}
+
+function remove(services: Services, siteId: string, projectId: string): Promise<void> {
+  return withProject(services, projectId, async (tx) => {
+    await lockPurgedSite(tx, siteId)
+    const now = services.clock()
+    const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
+    await signalWorkflows(tx, domains.map(domainChangedSignal))
+    await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
+  })
 }

@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
 import type { DeployStatus } from '../../core/deploy.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import { notifyRemoved } from '../feeds/routes.ts'
 import { quarantineSubdomains } from '../sites/subdomains.ts'
+import type { Tx } from '../transact.ts'
 
 /** One trashing of a site: the instant tells it from an earlier one. */
 export interface Trashing {

@@ -1,8 +1,11 @@
 import { sql } from 'kysely'
 import type { Forge } from '../../core/git-push.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { forgeAddress } from '../../infra/forges/address.ts'
 import type { ReportState } from '../../infra/forges/client.ts'
+import { reportsSignal } from '../../workflows/contract/git.ts'
+import type { Tx } from '../transact.ts'
+import { signalWorkflows } from '../workflow-messages.ts'
 
 /** What names the workflow that reports for a site. */
 export interface ReportingSite {
@@ -26,6 +29,12 @@ const takesReports = ({ repo_url, forge }: { readonly repo_url: string; readonly
 export async function findReportingSite(db: Db, siteId: string): Promise<ReportingSite | undefined> {
   const found = await connections(db).where('git_connections.site_id', '=', siteId).executeTakeFirst()
   return found && takesReports(found) ? found : undefined
+}
+
+/** Has the forge of a site told what is new, in the transaction of the change. */
+export async function queueReports(tx: Tx, siteId: string): Promise<void> {
+  const site = await findReportingSite(tx, siteId)
+  if (site) await signalWorkflows(tx, [reportsSignal(site)])
 }
 
 /** From now on the forge is told what becomes of the deploy, if there is a token. May be repeated. */

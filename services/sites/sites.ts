@@ -1,7 +1,10 @@
 import type { Selectable } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import { conflict, notFound } from '../../core/errors.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
 import { pendingChange } from './subdomain-changes.ts'
 import { holdSubdomain } from './subdomains.ts'
 
@@ -28,8 +31,14 @@ export function findSite(db: Db, projectId: string, id: string): Promise<SiteRow
   return withChange(db).where('sites.project_id', '=', projectId).where('sites.id', '=', id).executeTakeFirst()
 }
 
-/** The bare row, with the lock under which its names and its time in the trash change. */
-export function lockSite(tx: Tx, projectId: string, id: string): Promise<Selectable<DB['sites']> | undefined> {
+/** The bare row of a site. */
+export type LockedSite = Selectable<DB['sites']>
+
+/**
+ * Takes the lock under which the names of a site, its live deploy, its previews, its domains and its time in the trash change. What also needs
+ * the project's lock has taken it before. Undefined when the project has no such site.
+ */
+export function lockSite(tx: Tx, projectId: string, id: string): Promise<LockedSite | undefined> {
   return tx
     .selectFrom('sites')
     .selectAll()
@@ -38,6 +47,20 @@ export function lockSite(tx: Tx, projectId: string, id: string): Promise<Selecta
     .forNoKeyUpdate()
     .executeTakeFirst()
 }
+
+/**
+ * As {@link lockSite}, for a change that only a live site takes.
+ * @throws AppError `not_found`; `conflict` when it is in the trash
+ */
+export async function lockLiveSite(tx: Tx, projectId: string, id: string): Promise<LockedSite> {
+  const site = await lockSite(tx, projectId, id)
+  if (!site) throw noSuchSite()
+  if (site.deletion_scheduled_at) throw inTrash()
+  return site
+}
+
+export const inTrash = () => conflict('the site is in the trash; restore it first')
+export const noSuchSite = () => notFound('there is no site with this id in the project; list_sites shows them all')
 
 /** How many sites count against the quota. */
 export async function countSites(db: Db, projectId: string): Promise<number> {
@@ -69,52 +92,47 @@ export async function insertSite(
   return { ...row, pending_subdomain: null, pending_switch_at: null }
 }
 
-/** Undefined when the project has no such live site. */
-export function updateSite(
-  db: Db,
-  projectId: string,
-  id: string,
+/** @throws AppError `conflict` when the site is in the trash */
+export async function updateSite(
+  { db, clock }: Services,
+  site: Pick<SiteRow, 'id' | 'project_id'>,
   change: {
     name: string
     description?: string | null | undefined
     checks_enabled?: boolean | undefined
     root_dir?: string | null | undefined
-    updated_at: Date
   },
-): Promise<SiteRow | undefined> {
-  const { description, checks_enabled, root_dir, ...always } = change
-  return db
-    .updateTable('sites')
+): Promise<SiteRow> {
+  const { name, description, checks_enabled, root_dir } = change
+  const row = await updateLiveSite(db, site)
     .set({
-      ...always,
+      name,
       ...(description === undefined ? {} : { description }),
       ...(checks_enabled === undefined ? {} : { checks_enabled }),
       ...(root_dir === undefined ? {} : { root_dir }),
+      updated_at: clock(),
     })
-    .where('project_id', '=', projectId)
-    .where('id', '=', id)
-    .where('deletion_scheduled_at', 'is', null)
     .returningAll()
     .returning(pendingChange)
     .executeTakeFirst()
-}
-
-/** Undefined when the project has no such live site. The edge follows with the commit. */
-export async function setSiteEnabled(
-  tx: Tx,
-  projectId: string,
-  id: string,
-  change: { enabled: boolean; updated_at: Date },
-): Promise<SiteRow | undefined> {
-  const row = await tx
-    .updateTable('sites')
-    .set(change)
-    .where('project_id', '=', projectId)
-    .where('id', '=', id)
-    .where('deletion_scheduled_at', 'is', null)
-    .returningAll()
-    .returning(pendingChange)
-    .executeTakeFirst()
-  if (row) await bumpRoutes(tx, { site_id: id })
+  if (!row) throw inTrash()
   return row
 }
+
+/** The edge follows with the commit. @throws AppError `conflict` when the site is in the trash */
+export function setSiteEnabled(services: Services, site: Pick<SiteRow, 'id' | 'project_id'>, enabled: boolean): Promise<SiteRow> {
+  return transact(services, async (tx) => {
+    const row = await updateLiveSite(tx, site)
+      .set({ enabled, updated_at: services.clock() })
+      .returningAll()
+      .returning(pendingChange)
+      .executeTakeFirst()
+    if (!row) throw inTrash()
+    await bumpRoutes(tx, { site_id: site.id })
+    tx.afterCommit(() => services.log.info({ site_id: site.id, enabled }, 'site switched'))
+    return row
+  })
+}
+
+const updateLiveSite = (db: Db, { id, project_id }: Pick<SiteRow, 'id' | 'project_id'>) =>
+  db.updateTable('sites').where('project_id', '=', project_id).where('id', '=', id).where('deletion_scheduled_at', 'is', null)

@@ -1,8 +1,8 @@
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
-import { bumpRoutes } from '../feeds/routes.ts'
-import { freePendingSubdomain, switchSubdomains } from './subdomains.ts'
+import type { Tx } from '../transact.ts'
+import { freePendingSubdomain } from './subdomains.ts'
 
 export type SubdomainChangeRow = Selectable<DB['subdomain_changes']>
 
@@ -66,13 +66,8 @@ export function findSubdomainChange(db: Db, id: string): Promise<SubdomainChange
   return db.selectFrom('subdomain_changes').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Gives the site its new name, and the edge learns of it with the commit. False when the change is not pending any more. */
-export async function switchSubdomain(
-  tx: Tx,
-  { id, site_id }: Pick<SubdomainChangeRow, 'id' | 'site_id'>,
-  { now, formerUntil }: { readonly now: Date; readonly formerUntil: Date },
-): Promise<boolean> {
-  await tx.selectFrom('sites').select('id').where('id', '=', site_id).forNoKeyUpdate().execute()
+/** The change has happened. Its new name; undefined when it is not pending any more. */
+export async function markSwitched(tx: Tx, id: string, now: Date): Promise<string | undefined> {
   const switched = await tx
     .updateTable('subdomain_changes')
     .set({ switched_at: now })
@@ -80,11 +75,7 @@ export async function switchSubdomain(
     .where(isPending)
     .returning('new_subdomain')
     .executeTakeFirst()
-  if (!switched) return false
-  await switchSubdomains(tx, site_id, formerUntil)
-  await tx.updateTable('sites').set({ subdomain: switched.new_subdomain, updated_at: now }).where('id', '=', site_id).execute()
-  await bumpRoutes(tx, { site_id })
-  return true
+  return switched?.new_subdomain
 }
 
 /** Pending changes that are due at the instant or before, the longest due first. */

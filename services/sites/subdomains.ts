@@ -1,7 +1,9 @@
 import { type SqlBool, sql } from 'kysely'
+import { conflict } from '../../core/errors.ts'
 import { quarantinePeriodMs } from '../../core/limits.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { SubdomainKind } from '../../infra/db/schema.ts'
+import type { Tx } from '../transact.ts'
 
 // The one place that decides who has a name. Whoever changes the names of a site holds the lock of its row.
 
@@ -29,6 +31,8 @@ export async function isSubdomainTaken(db: Db, subdomain: string, asker: Asker, 
     .executeTakeFirst()
   return row !== undefined
 }
+
+export const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)
 
 /** Names that a project keeps from others. */
 export interface HeldNames {

@@ -1,31 +1,15 @@
-import type { Db, Tx } from '../../infra/db/database.ts'
+import { conflict } from '../../core/errors.ts'
+import { type Db, databaseTime } from '../../infra/db/database.ts'
+import { cancelledSignal, restoredSignal, trashStart } from '../../workflows/contract/names.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { type SiteRow, withChange } from './sites.ts'
-import { cancelSubdomainChange, type SubdomainChangeRow } from './subdomain-changes.ts'
-
-/**
- * Puts the site into the trash and ends its pending subdomain change. Undefined when the project has no such live site. The edge learns
- * of it with the commit.
- */
-export async function trashSite(
-  tx: Tx,
-  projectId: string,
-  siteId: string,
-  { now, purgeAt }: { readonly now: Date; readonly purgeAt: Date },
-): Promise<{ site: SiteRow; cancelled: SubdomainChangeRow | undefined } | undefined> {
-  const trashed = await tx
-    .updateTable('sites')
-    .set({ deletion_scheduled_at: purgeAt, updated_at: now })
-    .where('project_id', '=', projectId)
-    .where('id', '=', siteId)
-    .where('deletion_scheduled_at', 'is', null)
-    .executeTakeFirst()
-  if (trashed.numUpdatedRows === 0n) return undefined
-  const cancelled = await cancelSubdomainChange(tx, siteId, now)
-  const site = await withChange(tx).where('sites.id', '=', siteId).executeTakeFirstOrThrow()
-  await bumpRoutes(tx, { site_id: siteId })
-  return { site, cancelled }
-}
+import { suspended, withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import { checkStorage } from '../storage/quota.ts'
+import { transact } from '../transact.ts'
+import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
+import { checkSiteQuota } from './quotas.ts'
+import { lockSite, noSuchSite, type SiteRow, withChange } from './sites.ts'
+import { cancelSubdomainChange } from './subdomain-changes.ts'
 
 /** The project's sites in the trash, the one that goes first in front. */
 export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> {
@@ -38,20 +22,53 @@ export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> 
 }
 
 /**
- * Takes the site out of the trash, as it was. Undefined when it is not there or its removal has begun. The edge learns of it with
- * the commit.
+ * Puts the site into the trash and ends its pending subdomain change. The edge learns of it with the commit.
+ * @throws AppError `conflict` when it is there already
  */
-export async function restoreSite(tx: Tx, projectId: string, siteId: string, now: Date): Promise<SiteRow | undefined> {
-  const restored = await tx
-    .updateTable('sites')
-    .set({ deletion_scheduled_at: null, updated_at: now })
-    .where('project_id', '=', projectId)
-    .where('id', '=', siteId)
-    .where('deletion_scheduled_at', 'is not', null)
-    .where('purging', '=', false)
-    .executeTakeFirst()
-  if (restored.numUpdatedRows === 0n) return undefined
-  const site = await withChange(tx).where('sites.id', '=', siteId).executeTakeFirstOrThrow()
-  await bumpRoutes(tx, { site_id: siteId })
-  return site
+export function trashSite(services: Services, { id: site_id, project_id }: Pick<SiteRow, 'id' | 'project_id'>): Promise<SiteRow> {
+  return transact(services, async (tx) => {
+    const now = await databaseTime(tx)
+    const purge_at = new Date(now.getTime() + services.config.names.trashPeriodMs)
+    const trashed = await tx
+      .updateTable('sites')
+      .set({ deletion_scheduled_at: purge_at, updated_at: now })
+      .where('project_id', '=', project_id)
+      .where('id', '=', site_id)
+      .where('deletion_scheduled_at', 'is', null)
+      .executeTakeFirst()
+    if (trashed.numUpdatedRows === 0n) throw conflict('the site is in the trash already; restore_site brings it back')
+    const cancelled = await cancelSubdomainChange(tx, site_id, now)
+    const site = await withChange(tx).where('sites.id', '=', site_id).executeTakeFirstOrThrow()
+    await bumpRoutes(tx, { site_id })
+    await startWorkflow(tx, trashStart({ site_id, site_name: site.name, project_id, purge_at }))
+    if (cancelled) await signalWorkflows(tx, [cancelledSignal({ site_id, change_id: cancelled.id })])
+    tx.afterCommit(() => services.log.info({ site_id, purge_at }, 'site trashed'))
+    return site
+  })
+}
+
+/**
+ * Takes the site out of the trash, as it was. The edge learns of it with the commit.
+ * @throws AppError `conflict` when it is not there or its removal has begun, and as the quotas say
+ */
+export function restoreSite(
+  services: Services,
+  { id: site_id, project_id }: Pick<SiteRow, 'id' | 'project_id'>,
+): Promise<SiteRow> {
+  return withProject(services, project_id, async (tx, project) => {
+    const found = await lockSite(tx, project_id, site_id)
+    if (!found) throw noSuchSite()
+    const purge_at = found.deletion_scheduled_at
+    if (!purge_at) throw conflict('the site is not in the trash: there is nothing to restore')
+    if (found.purging) throw conflict('the site is being removed for good: its time in the trash is over')
+    await checkSiteQuota(tx, services, project)
+    await checkStorage(tx, services, project, { addedBytes: 0 })
+    if (project.suspended) throw suspended()
+    await signalWorkflows(tx, [restoredSignal({ site_id, purge_at })])
+    const restored = { deletion_scheduled_at: null, updated_at: services.clock() }
+    await tx.updateTable('sites').set(restored).where('id', '=', site_id).execute()
+    await bumpRoutes(tx, { site_id })
+    tx.afterCommit(() => services.log.info({ site_id }, 'site restored'))
+    return await withChange(tx).where('sites.id', '=', site_id).executeTakeFirstOrThrow()
+  })
 }

@@ -1,6 +1,10 @@
 import { sql } from 'kysely'
+import { AppError, invalid } from '../../core/errors.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
 import { releaseObjects } from './released-objects.ts'
 import { uploadingBytes } from './uploads.ts'
 
@@ -126,7 +130,7 @@ export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blo
 }
 
 /** Begins the grace of the project's staged blobs among these again; under the project's lock, so that two calls lock rows one after the other. */
-export async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
+async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
   await tx
     .updateTable('blobs')
     .set({ touched_at: now })
@@ -136,3 +140,22 @@ export async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readon
     .where('staged', '=', true)
     .execute()
 }
+
+/** Which of the hashes the project has; those that are only staged are kept for another day. */
+export async function renewBlobs(services: Services, projectId: string, hashes: readonly string[]): Promise<ReadonlySet<string>> {
+  const held = await withProject(services, projectId, async (tx) => {
+    await renewStagedBlobs(tx, projectId, hashes, services.clock())
+    // a new look, as the sweeper may have taken one of them while its row was waited for
+    return await findBlobSizes(tx, projectId, hashes)
+  })
+  return new Set(held.keys())
+}
+
+export const unknownBlob = (file: { path: string; sha256: string }) =>
+  invalid(`${file.path}: the project has no blob ${file.sha256}; send the file's content`)
+
+/** @param hashes may repeat themselves */
+export const missingBlobs = (hashes: readonly string[]) =>
+  new AppError('invalid', 'the project lacks blobs; send each of them with put_blob, then repeat the manifest', {
+    missing: [...new Set(hashes)],
+  })

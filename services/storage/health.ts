@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import type { Tx } from '../transact.ts'
 
 export type DamagedRow = Selectable<DB['damaged_objects']>
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { Tx } from '../transact.ts'
 
 // Objects that the platform itself has given up, so that removing them needs no suspicion. A row does not say that nothing needs the object:
 // another project may have it, or get it again.

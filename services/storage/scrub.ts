@@ -4,16 +4,12 @@ import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createGunzip } from 'node:zlib'
 import type { Cas, OpenedObject } from '../../infra/cas/cas.ts'
-import type { Db } from '../../infra/db/database.ts'
-import type { Logger } from '../../infra/log.ts'
+import type { Services } from '../services.ts'
+import { transact } from '../transact.ts'
 import { listDamagedObjects, markDamaged, markRepaired, saveVerifiedPrefix } from './health.ts'
 import { lockSweep } from './unneeded-objects.ts'
 
-export interface ScrubDeps {
-  readonly db: Db
-  readonly cas: Cas
-  readonly log: Logger
-  readonly clock: () => Date
+export interface ScrubServices extends Services {
   /** Storages with copies of the same objects, from which damaged ones are repaired. */
   readonly copies: readonly Pick<Cas, 'open'>[]
 }
@@ -44,12 +40,12 @@ const nothing: ScrubProgress = { after: '', objects: 0, bytes: 0, damaged: 0, re
  * @param progress called after each object, and now and then while a large one is read; an exception ends it
  */
 export async function verifyPrefix(
-  deps: ScrubDeps,
+  services: ScrubServices,
   prefix: string,
   progress: (state: ScrubProgress) => void,
   from: ScrubProgress = nothing,
 ): Promise<ScrubProgress> {
-  const { db, cas, clock } = deps
+  const { db, cas, clock } = services
   const hashes: string[] = []
   for await (const batch of cas.list(prefix)) hashes.push(...batch)
   const marked = new Set((await listDamagedObjects(db, maxDamaged)).filter((row) => !row.repaired_at).map((row) => row.sha256))
@@ -58,7 +54,7 @@ export async function verifyPrefix(
   const pace = createPace(() => progress(state))
   for (const sha256 of [...hashes, ...missing].sort()) {
     if (sha256 <= from.after) continue
-    const { verdict, size } = await verifyObject(deps, sha256, pace)
+    const { verdict, size } = await verifyObject(services, sha256, pace)
     if (verdict === 'intact' && marked.has(sha256)) await markRepaired(db, [sha256], clock())
     state = {
       after: sha256,
@@ -77,11 +73,11 @@ export async function verifyPrefix(
 type Verdict = 'intact' | 'repaired' | 'damaged' | 'gone'
 type Pace = (bytes: number) => Promise<void>
 
-async function verifyObject(deps: ScrubDeps, sha256: string, pace: Pace): Promise<{ verdict: Verdict; size: number }> {
-  const { cas, log } = deps
+async function verifyObject(services: ScrubServices, sha256: string, pace: Pace): Promise<{ verdict: Verdict; size: number }> {
+  const { cas, log } = services
   const object = await cas.open(sha256)
   // one that was moved aside, when a copy has it by now
-  if (!object) return { verdict: (await repair(deps, sha256, false)) ? 'repaired' : 'gone', size: 0 }
+  if (!object) return { verdict: (await repair(services, sha256, false)) ? 'repaired' : 'gone', size: 0 }
   const { size } = object
   const isIntact = (await hashOf(object.stream(), pace)) === sha256
   const variant = await cas.open(sha256, 'gzip')
@@ -94,18 +90,18 @@ async function verifyObject(deps: ScrubDeps, sha256: string, pace: Pace): Promis
     }
     return { verdict: 'intact', size }
   }
-  const repaired = await repair(deps, sha256, isVariantIntact ?? false)
+  const repaired = await repair(services, sha256, isVariantIntact ?? false)
   if (repaired) log.warn({ sha256, from: repaired }, 'damaged object repaired')
   else {
-    await quarantine(deps, sha256)
+    await quarantine(services, sha256)
     log.error({ sha256 }, 'damaged object moved aside')
   }
   return { verdict: repaired ? 'repaired' : 'damaged', size }
 }
 
 /** Stores the object again from whatever has its bytes; answers what that was. */
-async function repair(deps: ScrubDeps, sha256: string, fromVariant: boolean): Promise<string | undefined> {
-  const { db, cas, clock, copies, log } = deps
+async function repair(services: ScrubServices, sha256: string, fromVariant: boolean): Promise<string | undefined> {
+  const { cas, clock, copies, log } = services
   const sources: { readonly name: string; readonly open: () => Promise<Readable | undefined> }[] = copies.map((copy, i) => ({
     name: `copy ${i + 1}`,
     open: async () => (await copy.open(sha256))?.stream(),
@@ -119,7 +115,7 @@ async function repair(deps: ScrubDeps, sha256: string, fromVariant: boolean): Pr
       const bytes = await open()
       if (!bytes) continue
       await cas.put(bytes, { sha256, compress: () => fromVariant })
-      await db.transaction().execute(async (tx) => {
+      await transact(services, async (tx) => {
         await markDamaged(tx, sha256, clock())
         await markRepaired(tx, [sha256], clock())
       })
@@ -132,8 +128,9 @@ async function repair(deps: ScrubDeps, sha256: string, fromVariant: boolean): Pr
 }
 
 /** First the row, so that nobody counts on the object any more, then the object. What was stored again in between stays. */
-async function quarantine({ db, cas, clock }: ScrubDeps, sha256: string): Promise<void> {
-  await db.transaction().execute(async (tx) => {
+async function quarantine(services: ScrubServices, sha256: string): Promise<void> {
+  const { db, cas, clock } = services
+  await transact(services, async (tx) => {
     await lockSweep(tx)
     await markDamaged(tx, sha256, clock())
   })

@@ -1,15 +1,10 @@
 import { conflict } from '../../core/errors.ts'
 import { sweepGraceMs, uploadPeriodMs } from '../../core/limits.ts'
-import type { Cas } from '../../infra/cas/cas.ts'
-import type { Db } from '../../infra/db/database.ts'
+import type { Services } from '../services.ts'
+import { transact } from '../transact.ts'
 import { forgetReleasedObjects, listReleasedObjects, type ReleasedObject } from './released-objects.ts'
 import { findUnneeded, lockSweep, releaseAbandonedBlobs } from './unneeded-objects.ts'
 import { deleteUploadsBefore } from './uploads.ts'
-
-export interface SweepDeps {
-  readonly db: Db
-  readonly cas: Cas
-}
 
 export interface SweepOptions {
   /** What was stored or touched later is left alone. */
@@ -33,10 +28,10 @@ const objectsAtOnce = 50
 const smallStorage = 1000
 
 /** Gives up the uploads that no deploy took and that nobody touched since `before`. Answers how many. */
-export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions, now: Date): Promise<number> {
+export async function dropUnusedBlobs(services: Services, { before, progress }: SweepOptions, now: Date): Promise<number> {
   let dropped = 0
   for (;;) {
-    const rows = await releaseAbandonedBlobs(db, before, rowsAtOnce, now)
+    const rows = await releaseAbandonedBlobs(services, before, rowsAtOnce, now)
     dropped += rows
     progress(`dropped ${dropped} rows`)
     if (rows < rowsAtOnce) return dropped
@@ -50,9 +45,10 @@ export async function dropUnusedBlobs(db: Db, { before, progress }: SweepOptions
  * @param maxShare of all objects that may be removed although nobody has released them
  * @throws AppError `conflict` when it would be more, or while a backup is taken
  */
-export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
+export async function sweepObjects(services: Services, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
+  const { db, cas } = services
   const { before, progress, maxShare } = options
-  const released = await removeReleasedObjects({ db, cas }, options)
+  const released = await removeReleasedObjects(services, options)
   const { looked_at, unneeded } = await findObjects()
   if (looked_at > smallStorage && unneeded.size > maxShare * looked_at) throw tooMany(unneeded.size, looked_at, maxShare)
 
@@ -83,7 +79,7 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
 
   /** Nobody can make a row for an object until the transaction ends, and the rows that were made since the first look count. */
   async function removeBatch(hashes: readonly string[]): Promise<string[]> {
-    return await db.transaction().execute(async (tx) => {
+    return await transact(services, async (tx) => {
       await lockSweep(tx)
       const gone: string[] = []
       for (const sha256 of await findUnneeded(tx, hashes, before)) if (await cas.remove(sha256, before)) gone.push(sha256)
@@ -96,22 +92,23 @@ export async function sweepObjects({ db, cas }: SweepDeps, options: SweepOptions
  * Ends the uploads of processes that have died: their bytes no longer count, and what they have written goes. Then removes what has been
  * released and was never published, such as the files of refused builds. Called every half minute.
  */
-export async function removeAbandonedUploads({ db, cas }: SweepDeps, now: Date): Promise<void> {
+export async function removeAbandonedUploads(services: Services, now: Date): Promise<void> {
+  const { db, cas } = services
   const before = new Date(now.getTime() - uploadPeriodMs)
   await deleteUploadsBefore(db, before)
   await cas.removeLeftovers(before)
-  await removeReleasedObjects({ db, cas }, { before: new Date(now.getTime() - sweepGraceMs), progress: () => undefined })
+  await removeReleasedObjects(services, { before: new Date(now.getTime() - sweepGraceMs), progress: () => undefined })
 }
 
 /** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
 async function removeReleasedObjects(
-  { db, cas }: SweepDeps,
+  services: Services,
   { before, progress }: SweepOptions,
 ): Promise<{ removed: number; bytes: number }> {
   let [removed, bytes] = [0, 0]
   for (;;) {
-    const objects = await listReleasedObjects(db, before, objectsAtOnce)
-    const removedSizes = await removeReleased({ db, cas }, objects, before)
+    const objects = await listReleasedObjects(services.db, before, objectsAtOnce)
+    const removedSizes = await removeReleased(services, objects, before)
     removed += removedSizes.length
     bytes += removedSizes.reduce((sum, size) => sum + size, 0)
     progress(`removed ${removed} released objects`)
@@ -120,17 +117,17 @@ async function removeReleasedObjects(
 }
 
 /** Answers the sizes of the objects that are gone. */
-async function removeReleased({ db, cas }: SweepDeps, objects: readonly ReleasedObject[], before: Date): Promise<number[]> {
+async function removeReleased(services: Services, objects: readonly ReleasedObject[], before: Date): Promise<number[]> {
   if (objects.length === 0) return []
-  return await db.transaction().execute(async (tx) => {
+  return await transact(services, async (tx) => {
     await lockSweep(tx)
     const hashes = objects.map((object) => object.sha256)
     const unneeded = new Set(await findUnneeded(tx, hashes, before))
     const sizes: number[] = []
     for (const { sha256, released_at } of objects) {
       if (!unneeded.has(sha256)) continue
-      const facts = await cas.stat(sha256)
-      if ((await cas.remove(sha256, released_at)) && facts) sizes.push(facts.size)
+      const facts = await services.cas.stat(sha256)
+      if ((await services.cas.remove(sha256, released_at)) && facts) sizes.push(facts.size)
     }
     await forgetReleasedObjects(tx, objects)
     return sizes

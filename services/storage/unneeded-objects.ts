@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import { conflict } from '../../core/errors.ts'
 import { backupLock } from '../../infra/db/base-backup.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
 import { releaseObjects } from './released-objects.ts'
 
 /** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
@@ -55,8 +57,8 @@ export async function findUnneeded(db: Db, hashes: readonly string[], before: Da
  * Deletes up to `limit` rows of blobs that were uploaded, that no deploy contains, and that nobody touched since then, and releases their
  * objects. Rows that a deploy is just taking are passed over.
  */
-export async function releaseAbandonedBlobs(db: Db, before: Date, limit: number, now: Date): Promise<number> {
-  return await db.transaction().execute(async (tx) => {
+export async function releaseAbandonedBlobs(services: Services, before: Date, limit: number, now: Date): Promise<number> {
+  return await transact(services, async (tx) => {
     const { rows } = await sql<{ sha256: string }>`
       with abandoned as (
         select project_id, sha256 from blobs where deploys = 0 and touched_at < ${before} limit ${limit} for update skip locked

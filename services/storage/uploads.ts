@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
-import type { Db, Tx } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { Tx } from '../transact.ts'
 
 /** Counts bytes on their way for the project, from now until the row is deleted. Answers the row's id. */
 export async function insertUpload(db: Db, upload: { project_id: string; bytes: number; started_at: Date }): Promise<string> {

@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxDomainAddsPerHour, maxLookUpsPerPause, quarantinePeriodMs } from '../../core/limits.ts'
 import { defaultPlans, type PlanName } from '../../core/plans.ts'
-import { createLogger } from '../../infra/log.ts'
 import { openDomainLookUp } from '../../services/domains/look-up.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import { createDomainActivities } from '../../workflows/activities/domains.ts'
@@ -263,9 +262,7 @@ describe('the domains that a project claims', () => {
   test('the platform itself looks up no more of them: its turn comes later, and no name server is asked', async () => {
     const project = await claimant()
     const { id, txt } = (await project.add(newName())).body
-    const relay = { wake: () => undefined }
-    const deps = { ...v, lookUpDomain: openDomainLookUp(v.config), relay, log: createLogger('test', 'silent'), clock: now }
-    const { checkDomain } = createDomainActivities(deps)
+    const { checkDomain } = createDomainActivities({ ...v, lookUpDomain: openDomainLookUp(v.config), clock: now })
     await v.db.deleteFrom('allowances').where('project_id', '=', project.id).execute()
     await fill(project.id, 'domain_look_ups', maxLookUpsPerPause, 0)
     const check = { domain_id: id, attempt: 1, look: true, pause_ms: 1000 }

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
-import type { Tx } from '../../infra/db/database.ts'
-import { createLogger } from '../../infra/log.ts'
 import { closeGitPreview, showGitPreview } from '../../services/previews/git-previews.ts'
+import { type Tx, transact } from '../../services/transact.ts'
 import { createStorageActivities } from '../../workflows/activities/storage.ts'
 import { deployFiles, makeSite, openPreview, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
@@ -28,7 +27,7 @@ function advance(ms: number): void {
   w.advance(ms)
 }
 /** The step of the hourly sweep that ends what is too old. */
-const sweep = () => createStorageActivities({ ...w, plans, log: createLogger('test', 'silent'), clock }).purgeExpired()
+const sweep = () => createStorageActivities({ ...w, clock }).purgeExpired()
 
 const call = (endpoint: string, key = owner.key) => {
   const [method, path] = endpoint.split(' ')
@@ -40,7 +39,7 @@ const shows = (url: string, text: string) => expect.poll(async () => (await w.op
 const isGone = (url: string) => expect.poll(async () => (await w.open(url)).status, { timeout: 2000 }).toBe(404)
 
 const inSite = <T>(siteId: string, work: (tx: Tx) => Promise<T>) =>
-  w.db.transaction().execute(async (tx) => {
+  transact(w, async (tx) => {
     await tx.selectFrom('sites').select('id').where('id', '=', siteId).forNoKeyUpdate().execute()
     return await work(tx)
   })

@@ -2,7 +2,6 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
-import { createLogger } from '../../infra/log.ts'
 import { applyRetentionEverywhere } from '../../services/deploys/retention.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
@@ -108,16 +107,15 @@ test('E27: a link that is 30 days old ends also when nothing is activated, and i
   const urls = [await link(a), await link(c)]
   const young = await makeSite(w, project)
   const [other = ''] = await unpublished(young.id, 1)
-  const deps = { db: w.db, cas: w.cas, plans, log: createLogger('test', 'silent'), queueReports: async () => undefined }
   const clock = (days: number) => () => new Date(Date.now() + shift + days * dayMs)
   // the tests before have moved the world's clock
   const shift = Date.parse((await deploys(site.id))[0].created_at) - Date.now()
-  expect(await applyRetentionEverywhere({ ...deps, clock: clock(29) })).toBe(0)
+  expect(await applyRetentionEverywhere({ ...w, clock: clock(29) })).toBe(0)
   expect(await shown(site.id)).toBe('ready ready ready')
 
   w.advance(20 * dayMs)
   const kept = await link(other)
-  expect(await applyRetentionEverywhere({ ...deps, clock: clock(30.1) })).toBe(1)
+  expect(await applyRetentionEverywhere({ ...w, clock: clock(30.1) })).toBe(1)
   expect(await shown(site.id)).toBe('- ready ready')
   expect((await deploys(site.id)).map((deploy) => deploy.preview_url)).toEqual([null, null, null])
   for (const url of urls) await expect.poll(async () => (await w.open(url)).status).toBe(404)

@@ -204,7 +204,7 @@ test('an earlier deploy is activated, a new one goes live, and one that held a t
   await deployFiles(w, other, other.site_id, [page('after the upgrade')])
   await expect.poll(async () => (await w.visit(other.subdomain)).body).toContain('after the upgrade')
 
-  const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000, buildsPerProject: 1 }
-  await reconcile(w.db, w.workflows, new Date(), options)
+  const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000 }
+  await reconcile(w, w.workflows, new Date(), options)
   expect((await w.ended(deploys.git, other.key)).error).toContain('disconnected')
 })

@@ -5,8 +5,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { describeCertificate } from '../../infra/acme/certificates.ts'
 import { freePort } from '../../infra/local/ports.ts'
 import { beginOrder, type OrderRun } from '../../services/certificates/certificates.ts'
-import { insertWorkflowStart } from '../../services/workflow-messages.ts'
-import { startDueOrders } from '../../workflows/certificates.ts'
+import { startDueOrders } from '../../services/certificates/due-orders.ts'
+import { transact } from '../../services/transact.ts'
+import { startWorkflow } from '../../services/workflow-messages.ts'
 import {
   certificateRenewal,
   type OrderInput,
@@ -105,10 +106,10 @@ async function addDomain(domain = randomDomain(), address = '127.0.0.1'): Promis
 }
 
 async function order(domain: { id: string; domain: string }, more: Partial<OrderInput> = {}): Promise<OrderRun> {
-  return await w.db.transaction().execute(async (tx) => {
+  return await transact(w, async (tx) => {
     const run = await beginOrder(tx, { domain_id: domain.id, name: domain.domain }, new Date())
     const input = { ...run, name: domain.domain, retry_pause_ms: retryPauseMs, ...more }
-    await insertWorkflowStart(tx, orderStart(input, { project_id: owner.id, site_id: site.id }))
+    await startWorkflow(tx, orderStart(input, { project_id: owner.id, site_id: site.id }))
     return run
   })
 }
@@ -454,10 +455,10 @@ describe('renewal', () => {
     await other.killTemporal()
     zone.set('A', domain, '127.0.0.1')
     await other.startTemporal({ forget: true })
-    const pauses = { checkIntervalMs: 1000, retryPauseMs: 2000, buildsPerProject: 1 }
+    const pauses = { checkIntervalMs: 1000, retryPauseMs: 2000 }
     const { order_id } = await row()
     const restarted = () =>
-      reconcile(other.db, other.workflows, new Date(), { stalledAfterMs: 0, dueWithinMs: 0, ...pauses }).catch(() => [])
+      reconcile(other, other.workflows, new Date(), { stalledAfterMs: 0, dueWithinMs: 0, ...pauses }).catch(() => [])
     await expect.poll(restarted, soon).toEqual([`certificate:${order_id}`])
     await expect.poll(() => other.certificateOf(domain), soon).toContain('BEGIN CERTIFICATE')
   })

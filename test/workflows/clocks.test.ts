@@ -21,8 +21,8 @@ const call = (endpoint: string, json?: object) => w.call(endpoint, { key: owner.
 async function withClock<T>(wrongByMs: number, work: () => Promise<T>): Promise<T> {
   w.advance(wrongByMs)
   try {
-    const options = { stalledAfterMs: 0, dueWithinMs: hourMs, checkIntervalMs: 10_000, retryPauseMs: 60_000, buildsPerProject: 1 }
-    await reconcile(w.db, w.workflows, new Date(Date.now() + wrongByMs), options)
+    const options = { stalledAfterMs: 0, dueWithinMs: hourMs, checkIntervalMs: 10_000, retryPauseMs: 60_000 }
+    await reconcile(w, w.workflows, new Date(Date.now() + wrongByMs), options)
     return await work()
   } finally {
     w.advance(-wrongByMs)

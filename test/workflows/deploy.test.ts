@@ -109,15 +109,7 @@ test('E5: a slow deploy never goes live over a later one', async () => {
   const later = await deployFiles(w, owner, site.id, [page('later')])
   await w.db.updateTable('deploys').set({ status: 'ready', activated_at: null }).where('id', '=', earlier.id).execute()
   const { createDeployActivities } = await import('../../workflows/activities/deploys.ts')
-  const { pino } = await import('pino')
-  const activities = createDeployActivities({
-    ...w,
-    plans: w.config.plans,
-    buildsPerProject: 1,
-    relay: { wake: () => undefined },
-    log: pino({ level: 'silent' }),
-    clock: () => new Date(),
-  })
+  const activities = createDeployActivities(w)
   const { run_id } = await w.db.selectFrom('deploys').select('run_id').where('id', '=', earlier.id).executeTakeFirstOrThrow()
   expect(await activities.publishDeploy({ deploy_id: earlier.id, attempt: 1, run_id: run_id ?? '' })).toBe('superseded')
   expect((await w.call(`GET /api/v1/sites/${site.id}`, { key: owner.key })).body.active_deploy_id).toBe(later.id)

@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { connectPeriodMs, domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
 import { listStalledDomains, retryDomain } from '../../services/domains/connecting.ts'
+import { transact } from '../../services/transact.ts'
 import { domainRecheck } from '../../workflows/contract/domains.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { makeSite } from '../make.ts'
@@ -203,8 +204,7 @@ test('a domain whose workflow is lost is found by its row, and one that has ende
   expect(await stalled(0)).not.toContain(lost.id)
   const found = await stalled(2 * hourMs)
   expect([lost, live, gone].map(({ id }) => found.includes(id))).toEqual([true, false, false])
-  const retry = (attempt: number) =>
-    w.db.transaction().execute((tx) => retryDomain(tx, { domain_id: lost.id, attempt }, new Date()))
+  const retry = (attempt: number) => transact(w, (tx) => retryDomain(tx, { domain_id: lost.id, attempt }, new Date()))
   expect([await retry(1), await retry(1), await retry(2)]).toEqual([true, false, true])
   // verified, but the owner was not told yet
   await w.db.updateTable('domains').set({ connected_at: null }).where('id', '=', live.id).execute()

@@ -1,11 +1,12 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { retryDeploy } from '../../services/deploys/runs.ts'
+import { transact } from '../../services/transact.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
-const reconciling = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000, buildsPerProject: 1 }
+const reconciling = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000 }
 
 let w: World
 let owner: TestProject
@@ -40,7 +41,7 @@ test('a deploy whose workflow Temporal has lost is started again as its next att
   await w.db.updateTable('deploys').set({ status: 'queued', run_id: null, activated_at: null }).where('id', '=', id).execute()
   await w.killTemporal()
   await w.startTemporal({ forget: true })
-  expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([`deploy:${id}:1`])
+  expect(await reconcile(w, w.workflows, new Date(), reconciling)).toEqual([`deploy:${id}:1`])
   expect((await w.ended(id, owner.key)).status).toBe('active')
   const row = await w.db.selectFrom('deploys').select(['attempt', 'status']).where('id', '=', id).executeTakeFirst()
   expect(row).toEqual({ attempt: 2, status: 'active' })
@@ -66,12 +67,12 @@ test('T04: a signal waits for the start of its workflow: of a site that was rest
 test('the reconciler does nothing while Temporal does not answer, and leaves running and ended deploys alone', async () => {
   const site = await makeSite(w, owner)
   const { id } = await deployFiles(w, owner, site.id, [page('x')])
-  expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([])
+  expect(await reconcile(w, w.workflows, new Date(), reconciling)).toEqual([])
   await w.db.updateTable('deploys').set({ status: 'queued', run_id: null }).where('id', '=', id).execute()
   await w.killTemporal()
-  await expect(reconcile(w.db, w.workflows, new Date(), reconciling)).rejects.toThrow()
+  await expect(reconcile(w, w.workflows, new Date(), reconciling)).rejects.toThrow()
   await w.startTemporal({ forget: false })
-  expect(await w.db.transaction().execute((tx) => retryDeploy(tx, id, 7))).toBe(false)
+  expect(await transact(w, (tx) => retryDeploy(tx, id, 7))).toBe(false)
 })
 
 test('PostgreSQL away is a 503 with a message within two seconds, and nothing has to be restarted when it is back', async () => {

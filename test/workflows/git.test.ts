@@ -3,9 +3,7 @@ import { readdirSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
-import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { openKeyring } from '../../infra/crypto/seal.ts'
 import { fetchesDir } from '../../workflows/activities/fetch-repository.ts'
 import { startFetchWorker } from '../../workflows/worker.ts'
 import { fetchingProcesses } from '../infra/git-fixtures.ts'
@@ -450,19 +448,16 @@ describe('a worker that goes while it fetches', () => {
     const project = await away.project('pro')
     const { site, repository } = await connected({}, { to: away, project })
     repository.pushFiles(page('x'))
-    const keyring = openKeyring(away.config.secretKey ?? new Uint8Array())
-    const log = pino({ level: 'silent' })
-    const deps = { ...away, keyring, plans: away.config.plans, relay: { wake: () => undefined }, log }
     const held = hold()
     const before = fetchingProcesses()
-    const worker = startFetchWorker(away.temporal, deps)
+    const worker = startFetchWorker(away.temporal, away)
     const { body } = await away.call(`POST /api/v1/sites/${site.id}/git/deploy`, { key: project.key })
     await held.reached
     await worker[Symbol.asyncDispose]()
     expect(fetchingProcesses().filter((pid) => !before.includes(pid))).toEqual([])
     expect(readdirSync(fetchesDir(away.config))).toEqual([])
     held.letGo()
-    await using _next = startFetchWorker(away.temporal, deps)
+    await using _next = startFetchWorker(away.temporal, away)
     expect((await away.ended(body.id, project.key)).status).toBe('active')
   })
 

@@ -3,8 +3,9 @@ import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { mailPeriodMs } from '../../core/limits.ts'
 import { letter, type MailKind } from '../../core/mails.ts'
+import { queueMailToOwner } from '../../services/emails/emails.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
-import { queueMailToOwner } from '../../workflows/mails.ts'
+import { transact } from '../../services/transact.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { operatorToken, type World, world } from '../world.ts'
@@ -41,9 +42,7 @@ const listMails = async (at: World, to: string) =>
 async function queue(at: World, owner_email: string, subject = 'Hello', paragraphs = ['How are you?']) {
   const row = { name: 'mailing', owner_email, plan: 'free' as const }
   const { id } = await at.db.insertInto('projects').values(row).returning('id').executeTakeFirstOrThrow()
-  await at.db
-    .transaction()
-    .execute((tx) => queueMailToOwner(tx, id, letter(topic, subject, paragraphs), { sender, now: new Date() }))
+  await transact(at, (tx) => queueMailToOwner(tx, id, letter(topic, subject, paragraphs), { sender, now: new Date() }))
   return owner_email
 }
 const outcomeOf = async (at: World, to: string) => (await listMails(at, to))[0].outcome
@@ -117,8 +116,8 @@ describe('a mail', () => {
     const [{ id }] = await listMails(w, to)
     await temporal.workflow.getHandle(`mail:${id}`).terminate()
     server.state.mood = 'takes'
-    const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, retryPauseMs: 60_000, buildsPerProject: 1 }
-    expect(await reconcile(w.db, w.workflows, new Date(Date.now() + 1), options)).toContain(`mail:${id}`)
+    const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, retryPauseMs: 60_000 }
+    expect(await reconcile(w, w.workflows, new Date(Date.now() + 1), options)).toContain(`mail:${id}`)
     await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
     expect(server.received).toHaveLength(1)
   })
@@ -147,9 +146,7 @@ describe('E38: many mails of one kind about one thing', () => {
     return (await quiet.project()).id
   }
   const mail = (projectId: string, about: string, at: Date, kind: MailKind = 'domain_live') =>
-    quiet.db
-      .transaction()
-      .execute((tx) => queueMailToOwner(tx, projectId, letter({ kind, about }, kind, ['x']), { sender, now: at }))
+    transact(quiet, (tx) => queueMailToOwner(tx, projectId, letter({ kind, about }, kind, ['x']), { sender, now: at }))
   const written = (projectId: string) =>
     quiet.db
       .selectFrom('mails')

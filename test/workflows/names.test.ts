@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
-import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listDueTrash } from '../../services/removal/sites.ts'
 import { listDueSubdomainChanges } from '../../services/sites/subdomain-changes.ts'
-import { insertWorkflowStart } from '../../services/workflow-messages.ts'
+import { transact } from '../../services/transact.ts'
+import { startWorkflow } from '../../services/workflow-messages.ts'
 import { createNameActivities } from '../../workflows/activities/names.ts'
 import { restoredSignal, subdomainChangeStart, trashStart } from '../../workflows/contract/names.ts'
 import { aroundTheEnd, deployFiles, makeSite, page, randomName } from '../make.ts'
@@ -139,8 +139,8 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
   expect(kept.map((row) => row.message)).toEqual(expect.arrayContaining(starts))
   await w.db.deleteFrom('workflow_starts').execute()
   await w.startTemporal({ forget: true })
-  await w.db.transaction().execute(async (tx) => {
-    for (const start of starts) await insertWorkflowStart(tx, start)
+  await transact(w, async (tx) => {
+    for (const start of starts) await startWorkflow(tx, start)
   })
   await expect.poll(async () => (await read(trashed.id)).status, { timeout: 20_000 }).toBe(404)
   await expect.poll(async () => (await read(renamed.id)).body.subdomain, { timeout: 20_000 }).toBe(name)
@@ -150,14 +150,7 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
 describe('races about one row', () => {
   const rounds = 12
   // what the workflow would do an hour later
-  const activities = () =>
-    createNameActivities({
-      ...w,
-      buildsPerProject: 1,
-      relay: { wake: () => undefined },
-      log: pino({ level: 'silent' }),
-      clock: () => new Date(Date.now() + hourMs),
-    })
+  const activities = () => createNameActivities({ ...w, clock: () => new Date(Date.now() + hourMs) })
 
   test('U04: a change, its cancellation, its switch and the trash at once leave one name and one answer', async () => {
     const seen = new Set<string>()

@@ -412,8 +412,8 @@ test('what Temporal has forgotten is told all the same', async () => {
   await forgetful.killTemporal()
   await forgetful.startTemporal({ forget: true })
   forge.instead = undefined
-  const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, retryPauseMs: 60_000, buildsPerProject: 1 }
-  expect(await reconcile(forgetful.db, forgetful.workflows, new Date(Date.now() + 1), options)).toEqual([`git:${site.id}`])
+  const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, retryPauseMs: 60_000 }
+  expect(await reconcile(forgetful, forgetful.workflows, new Date(Date.now() + 1), options)).toEqual([`git:${site.id}`])
   await expect.poll(() => commentOf(site), soon).toContain('approval')
   expect(commentsOf(site)).toHaveLength(1)
 })

@@ -126,11 +126,7 @@ describe('check 25: five flipped bits', () => {
 describe('repairs without anybody', () => {
   const text = 'text that shrinks '.repeat(200)
   const verify = (content = text, copies: readonly Pick<Cas, 'open'>[] = []) =>
-    verifyPrefix(
-      { db: w.db, cas: w.cas, log: silent, clock: () => new Date(), copies },
-      hashOf(content).slice(0, 2),
-      () => undefined,
-    )
+    verifyPrefix({ ...w, log: silent, clock: () => new Date(), copies }, hashOf(content).slice(0, 2), () => undefined)
 
   test('a damaged object comes back from its gzip variant, and a damaged variant from its object', async () => {
     const site = await makeSite(w, owner)

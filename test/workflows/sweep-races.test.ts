@@ -92,7 +92,7 @@ async function missingOf(deployId: string): Promise<string[]> {
 
 async function sweepOnce(graceMs = 0): Promise<void> {
   const options = { before: new Date(Date.now() - graceMs), progress: () => undefined, maxShare: 1 }
-  await dropUnusedBlobs(w.db, options, new Date())
+  await dropUnusedBlobs(w, options, new Date())
   await sweepObjects(w, options)
 }
 

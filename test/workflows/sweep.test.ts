@@ -149,7 +149,7 @@ describe('failing closed', () => {
     ['an object does not answer', { stat: () => Promise.reject(new Error('no answer')) }],
   ])('when %s nothing is removed', async (_what, fault) => {
     await w.cas.put(Buffer.from('unneeded'))
-    await expect(sweepObjects({ db: w.db, cas: { ...w.cas, ...fault } }, options)).rejects.toThrow(/broke|answer/)
+    await expect(sweepObjects({ ...w, cas: { ...w.cas, ...fault } }, options)).rejects.toThrow(/broke|answer/)
     expect(await isStored('unneeded')).toBe(true)
   })
 

@@ -13,7 +13,7 @@ import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
 const buildsPerProject = 2
-const reconciling = { stalledAfterMs: 60_000, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000, buildsPerProject }
+const reconciling = { stalledAfterMs: 60_000, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000 }
 // for a machine that is busy with other things
 const soon = { timeout: 120_000 }
 vi.setConfig({ testTimeout: 300_000 })
@@ -135,7 +135,7 @@ describe('with a worker and a runner', () => {
     await expect.poll(async () => (await rowOf(w, first)).status, soon).toBe('building')
     await handleOf(first).terminate()
     const options = { ...reconciling, stalledAfterMs: 0 }
-    expect(await reconcile(w.db, w.workflows, new Date(), options)).toEqual([`deploy:${first}:1`])
+    expect(await reconcile(w, w.workflows, new Date(), options)).toEqual([`deploy:${first}:1`])
     expect((await w.ended(first, project.key)).status).toBe('active')
     expect((await w.ended(second, project.key)).status).toBe('active')
     const rows = await Promise.all([first, second].map((id) => rowOf(w, id)))
@@ -152,7 +152,7 @@ describe('with a worker and a runner', () => {
     // ended without anyone who gives its turn away
     await handleOf(first).terminate()
     await w.db.updateTable('deploys').set({ status: 'failed', source_sha256: null }).where('id', '=', first).execute()
-    expect(await reconcile(w.db, w.workflows, new Date(), reconciling)).toEqual([])
+    expect(await reconcile(w, w.workflows, new Date(), reconciling)).toEqual([])
     expect((await w.ended(second, project.key)).status).toBe('active')
   })
 })
@@ -167,8 +167,6 @@ test('a build whose beginning nobody heard of ends all the same, and gives its t
   let wakes = 0
   const activities = createDeployActivities({
     ...w,
-    plans: w.config.plans,
-    buildsPerProject,
     relay: { wake: () => void wakes++ },
     log: createLogger('test', 'silent'),
     clock: () => new Date(),
@@ -241,5 +239,5 @@ test('whatever is killed while builds run and wait, each ends once, and those of
   }
   const totals = await w.db.selectFrom('build_totals').select(['outcome', 'builds']).execute()
   expect(totals).toEqual([{ outcome: 'built', builds: ids.length }])
-  expect(await reconcile(w.db, w.workflows, new Date(), { ...reconciling, stalledAfterMs: 0 })).toEqual([])
+  expect(await reconcile(w, w.workflows, new Date(), { ...reconciling, stalledAfterMs: 0 })).toEqual([])
 })

@@ -7,8 +7,7 @@ import { openAuthorities } from '../../infra/acme/authorities.ts'
 import { AcmeError } from '../../infra/acme/errors.ts'
 import { createProofs, type Proofs } from '../../infra/acme/proofs.ts'
 import { createReachCheck } from '../../infra/acme/reach.ts'
-import { required } from '../../infra/config.ts'
-import { openKeyring, seal } from '../../infra/crypto/seal.ts'
+import { seal } from '../../infra/crypto/seal.ts'
 import { openResolver } from '../../infra/dns/resolver.ts'
 import { dnsServers } from '../../infra/dns/servers.ts'
 import {
@@ -20,12 +19,12 @@ import {
   storeCertificate,
 } from '../../services/certificates/certificates.ts'
 import { deleteDnsChallenge, insertDnsChallenge } from '../../services/certificates/dns-challenges.ts'
-import { type OrdersDeps, startDueOrders } from '../certificates.ts'
+import { startDueOrders } from '../../services/certificates/due-orders.ts'
+import type { Services } from '../../services/services.ts'
 import type { CertificateActivities, OrderResult, OrderStep } from '../contract/certificates.ts'
 import { beating } from './beating.ts'
 
-export interface CertificateActivityDeps extends OrdersDeps {
-  readonly clock: () => Date
+export interface CertificateActivityDeps extends Services {
   /** How long the authority may take for one order. */
   readonly orderPatienceMs?: number | undefined
 }
@@ -35,11 +34,10 @@ const rateLimitPauses = 60
 
 /** The steps of an order. The row decides, and the key of a new certificate never leaves its activity but sealed. */
 export function createCertificateActivities(deps: CertificateActivityDeps): CertificateActivities {
-  const { db, config, log, clock } = deps
+  const { db, config, keyring, log, clock } = deps
   const after = (ms: number) => new Date(clock().getTime() + ms)
   const authorities = openAuthorities(config, deps.orderPatienceMs)
   const proofs = openProofs(deps, authorities.account.thumbprint)
-  const keyring = openKeyring(required(config.secretKey, 'PLINTH_SECRET_KEY'))
 
   /** Undefined, with the order ended, when nobody may order for the name now; it begins anew when somebody may. */
   async function take(step: OrderStep): Promise<CertificateRow | undefined> {
@@ -60,15 +58,13 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
 
   async function keep(row: CertificateRow, run: OrderRun, issued: IssuedCertificate): Promise<OrderResult> {
     const { certificate, key, notBefore, notAfter } = issued
-    const stored = await db.transaction().execute((tx) =>
-      storeCertificate(tx, run, {
-        certificate,
-        key_sealed: seal(keyring, key, { table: 'certificates', id: row.id, column: 'key_sealed' }),
-        not_before: notBefore,
-        not_after: notAfter,
-        renew_at: renewalAt(notBefore, notAfter, Math.random()),
-      }),
-    )
+    const stored = await storeCertificate(deps, run, {
+      certificate,
+      key_sealed: seal(keyring, key, { table: 'certificates', id: row.id, column: 'key_sealed' }),
+      not_before: notBefore,
+      not_after: notAfter,
+      renew_at: renewalAt(notBefore, notAfter, Math.random()),
+    })
     if (!stored) return { state: 'stale' }
     log.info({ ...run, name: row.name, not_after: notAfter }, 'certificate issued')
     return { state: 'issued', not_after: notAfter.toISOString() }

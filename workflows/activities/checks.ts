@@ -1,18 +1,13 @@
-import type { Cas } from '../../infra/cas/cas.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
-import type { Db } from '../../infra/db/database.ts'
-import type { Logger } from '../../infra/log.ts'
 import type { SiteChecks } from '../../services/checks/find-recommendations.ts'
 import { findUncheckedDeploy, setRecommendations } from '../../services/deploys/deploys.ts'
+import type { Services } from '../../services/services.ts'
 import type { CheckActivities } from '../contract.ts'
 
 const budgetMs = 20_000
 
-export interface CheckActivityDeps {
-  readonly db: Db
-  readonly cas: Cas
+export interface CheckActivityDeps extends Services {
   readonly siteChecks: SiteChecks
-  readonly log: Logger
 }
 
 /** A fault is thrown, so that it is tried again; the workflow goes on without advice when it stays. */

@@ -7,43 +7,21 @@ import { counted, sizeText } from '../../core/amounts.ts'
 import type { GitSource } from '../../core/deploy.ts'
 import { oneLine } from '../../core/inline-code.ts'
 import { maskSecrets } from '../../core/masking.ts'
-import type { Plans } from '../../core/plans.ts'
-import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
-import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import type { Config } from '../../infra/config.ts'
-import { type Keyring, open } from '../../infra/crypto/seal.ts'
-import { type Db, isDatabaseAway } from '../../infra/db/database.ts'
+import { open } from '../../infra/crypto/seal.ts'
+import { isDatabaseAway } from '../../infra/db/database.ts'
 import type { FetchedSource } from '../../infra/git/fetch-repository.ts'
 import { GitError } from '../../infra/git/git-error.ts'
 import type { SourceFetcher } from '../../infra/git/source-fetcher.ts'
-import type { Logger } from '../../infra/log.ts'
-import {
-  type FetchedContent,
-  findGitFetch,
-  type GitFetch,
-  setFetchedSource,
-  waitForRepository,
-} from '../../services/git/deploys.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import { insertGitReport } from '../../services/reports/reports.ts'
-import { holdSweeper } from '../../services/storage/unneeded-objects.ts'
-import { findBuildInput } from '../build-input.ts'
-import type { Relay } from '../client.ts'
+import { findBuildInput } from '../../services/builds/input.ts'
+import { findGitFetch, type GitFetch } from '../../services/git/deploys.ts'
+import { keepFetchedSource, postponeFetch } from '../../services/git/fetched.ts'
+import type { Services } from '../../services/services.ts'
 import type { DeployRunInput, FetchActivities, FetchInput, FetchResult } from '../contract.ts'
-import { queueReports } from '../reports.ts'
-import { giveTurns } from '../turns.ts'
 import { beating } from './beating.ts'
 
-export interface FetchActivityDeps {
-  readonly config: Config
-  readonly db: Db
-  readonly cas: Cas
-  readonly buildLogs: BuildLogs
-  readonly keyring: Keyring
+export interface FetchActivityDeps extends Services {
   readonly fetcher: SourceFetcher
-  readonly plans: Plans
-  readonly relay: Pick<Relay, 'wake'>
-  readonly log: Logger
 }
 
 /** Tries before a server that is away, busy or slow ends the deploy. */
@@ -58,7 +36,7 @@ export const fetchesDir = ({ dataDir }: Pick<Config, 'dataDir'>) => join(dataDir
 
 /** The activities of the fetch queue. A stranger's repository is read in a process of its own, which a cancellation kills. */
 export function createFetchActivities(deps: FetchActivityDeps): FetchActivities {
-  const { config, db, cas, keyring, fetcher, relay, log } = deps
+  const { config, db, cas, keyring, fetcher, log } = deps
   const dir = fetchesDir(config)
 
   async function fetchOnce(
@@ -85,7 +63,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       await using objects = cas.batch()
       const source = await objects.add(createReadStream(archive))
       const { skipped_paths } = found
-      if (!(await keep(run, asked, { git, source, skipped_paths }, objects))) return undefined
+      if (!(await keepFetchedSource(deps, run, asked, { git, source, skipped_paths }, objects))) return undefined
       log.info(
         { ...run, site_id: asked.site_id, commit: git.commit, files: found.files, bytes: found.bytes },
         'repository fetched',
@@ -95,7 +73,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       if (signal.aborted || !(error instanceof GitError)) throw error
       if (error.kind !== 'unavailable' || tries >= maxTries) return await refuse(line, error.message)
       await line(error.message)
-      return await fetchLater(run, asked, error.message, firstPauseMs * 2 ** (tries - 1))
+      return await fetchLater(run, asked.project_id, error.message, firstPauseMs * 2 ** (tries - 1))
     } finally {
       await rm(archive, { force: true })
     }
@@ -106,42 +84,14 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
     return open(keyring, token_sealed, { table: 'git_connections', id: site_id, column: 'token_sealed' })
   }
 
-  /** False when another run owns the deploy by now. */
-  async function keep(
-    run: DeployRunInput,
-    { project_id, site_id }: GitFetch,
-    content: FetchedContent,
-    objects: ObjectBatch,
-  ): Promise<boolean> {
-    const kept = await db.transaction().execute(async (tx) => {
-      await lockProject(tx, project_id)
-      await holdSweeper(tx)
-      if (!(await setFetchedSource(tx, run, content))) return false
-      await objects.publish()
-      await insertGitReport(tx, { deploy_id: run.deploy_id, site_id })
-      await queueReports(tx, site_id)
-      await giveTurns(tx, { id: project_id, cap: config.build.perProject }, new Date(), run.deploy_id)
-      return true
-    })
-    relay.wake()
-    return kept
-  }
-
   /** The deploy gives its permit back until the next try. */
-  async function fetchLater(run: DeployRunInput, { project_id }: GitFetch, error: string, retry_after_ms: number) {
-    const now = new Date()
-    const waits = await db.transaction().execute(async (tx) => {
-      await lockProject(tx, project_id)
-      if (!(await waitForRepository(tx, run, new Date(now.getTime() + retry_after_ms)))) return false
-      await giveTurns(tx, { id: project_id, cap: config.build.perProject }, now)
-      return true
-    })
-    relay.wake()
+  async function fetchLater(run: DeployRunInput, project_id: string, error: string, retry_after_ms: number) {
+    const waits = await postponeFetch(deps, run, project_id, retry_after_ms)
     return waits ? ({ outcome: 'away', error, retry_after_ms } as const) : undefined
   }
 
   async function fetched({ deploy_id }: DeployRunInput, git: GitSource, facts: string): Promise<FetchResult | undefined> {
-    const input = await findBuildInput(db, deps.plans, deploy_id)
+    const input = await findBuildInput(deps, deploy_id)
     if (!input) return undefined
     const { size } = await deps.buildLogs.read(deploy_id, 0, 0)
     return { outcome: 'fetched', input: { ...input, log_bytes: size }, git, facts }

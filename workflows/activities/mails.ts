@@ -1,15 +1,11 @@
-import type { Db } from '../../infra/db/database.ts'
-import type { Logger } from '../../infra/log.ts'
 import { type Mailer, MailRefused } from '../../infra/mail/mailer.ts'
 import { findMail, setMailOutcome } from '../../services/emails/emails.ts'
+import type { Services } from '../../services/services.ts'
 import type { MailActivities } from '../contract/mails.ts'
 
-export interface MailActivityDeps {
-  readonly db: Db
+export interface MailActivityDeps extends Services {
   /** Undefined: mails are kept. */
   readonly mailer: Mailer | undefined
-  readonly log: Logger
-  readonly clock: () => Date
 }
 
 export function createMailActivities({ db, mailer, log, clock }: MailActivityDeps): MailActivities {

@@ -1,35 +1,23 @@
 import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
-import type { Config } from '../../infra/config.ts'
-import type { PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
-import { type Keyring, open, SealError } from '../../infra/crypto/seal.ts'
-import type { Db } from '../../infra/db/database.ts'
+import { open, SealError } from '../../infra/crypto/seal.ts'
 import { type ForgeClient, openForge } from '../../infra/forges/client.ts'
 import { guardedSend } from '../../infra/forges/send.ts'
 import { ForgeError } from '../../infra/forges/transport.ts'
-import type { Logger } from '../../infra/log.ts'
 import { setLastReport } from '../../services/git/connections.ts'
 import * as rows from '../../services/reports/reports.ts'
+import type { Services } from '../../services/services.ts'
 import type { DueReport, ReportActivities } from '../contract/git.ts'
 import { beating } from './beating.ts'
 import { createReportTexts } from './report-texts.ts'
-
-export interface ReportActivityDeps {
-  readonly db: Db
-  readonly config: Config
-  readonly keyring: Keyring
-  readonly previewTokens: PreviewTokens
-  readonly log: Logger
-  readonly clock: () => Date
-}
 
 /** Of each kind at once; more become due when some of these are told. */
 const maxDue = 50
 
 /** The steps by which a forge is told of deploys and previews. What is due is decided by the rows alone. */
-export function createReportActivities(deps: ReportActivityDeps): ReportActivities {
-  const { db, config, keyring, log, clock } = deps
-  const texts = createReportTexts(deps)
+export function createReportActivities(services: Services): ReportActivities {
+  const { db, config, keyring, log, clock } = services
+  const texts = createReportTexts(services)
 
   function forgeOf(row: rows.CommitReportRow | rows.CommentReportRow): ForgeClient | undefined {
     const { repo_url, forge, token_sealed, site_id } = row

@@ -1,8 +1,8 @@
-import { applyRetention, type RetentionDeps } from '../../services/deploys/retention.ts'
+import { applyRetention } from '../../services/deploys/retention.ts'
+import type { Services } from '../../services/services.ts'
 import type { RetentionActivities } from '../contract.ts'
-import { queueReports } from '../reports.ts'
 
 /** What follows an activation. A storage that does not answer is a retryable failure. */
-export const createRetentionActivities = (deps: Omit<RetentionDeps, 'queueReports'>): RetentionActivities => ({
-  applyRetention: ({ site_id }) => applyRetention({ ...deps, queueReports }, site_id),
+export const createRetentionActivities = (services: Services): RetentionActivities => ({
+  applyRetention: ({ site_id }) => applyRetention(services, site_id),
 })

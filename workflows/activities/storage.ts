@@ -2,29 +2,24 @@ import { heartbeat } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { AppError } from '../../core/errors.ts'
 import { buildLogPeriodMs, sweepGraceMs } from '../../core/limits.ts'
-import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
 import { removeOldLogs } from '../../services/builds/expired-logs.ts'
-import { applyRetentionEverywhere, type RetentionDeps } from '../../services/deploys/retention.ts'
+import { applyRetentionEverywhere } from '../../services/deploys/retention.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
+import type { Services } from '../../services/services.ts'
 import { dropUnusedBlobs, sweepObjects } from '../../services/storage/sweep.ts'
 import type { StorageActivities } from '../contract.ts'
-import { queueReports } from '../reports.ts'
 
 const defaultMaxShare = 0.2
 
-export interface StorageActivityDeps extends Omit<RetentionDeps, 'queueReports'> {
-  readonly buildLogs: BuildLogs
-}
-
 /** Cleaning the storage. */
-export function createStorageActivities(deps: StorageActivityDeps): StorageActivities {
-  const { db, cas, buildLogs, log, clock } = deps
+export function createStorageActivities(services: Services): StorageActivities {
+  const { db, buildLogs, log, clock } = services
   const options = () => ({ before: new Date(clock().getTime() - sweepGraceMs), progress: heartbeat })
   return {
     async purgeExpired() {
       const rows = await deleteExpired(db, clock())
       if (rows > 0) log.info({ rows }, 'expired rows deleted')
-      return `purged ${count(await applyRetentionEverywhere({ ...deps, queueReports }))} deploys`
+      return `purged ${count(await applyRetentionEverywhere(services))} deploys`
     },
 
     async removeOldLogs() {
@@ -32,14 +27,14 @@ export function createStorageActivities(deps: StorageActivityDeps): StorageActiv
     },
 
     async dropUnusedBlobs() {
-      const dropped = await dropUnusedBlobs(db, options(), clock())
+      const dropped = await dropUnusedBlobs(services, options(), clock())
       if (dropped > 0) log.info({ dropped }, 'unused blobs dropped')
       return `dropped ${count(dropped)} unused blobs`
     },
 
     async sweepObjects({ max_share = defaultMaxShare }) {
       try {
-        const { looked_at, removed, bytes } = await sweepObjects({ db, cas }, { ...options(), maxShare: max_share })
+        const { looked_at, removed, bytes } = await sweepObjects(services, { ...options(), maxShare: max_share })
         if (removed > 0) log.info({ looked_at, removed, bytes }, 'storage swept')
         return `looked at ${count(looked_at)} objects, removed ${count(removed)} (${megabytes(bytes)})`
       } catch (error) {

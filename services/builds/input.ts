@@ -1,11 +1,11 @@
-import { trustOf } from '../core/build-trust.ts'
-import { type Plans, planTitle } from '../core/plans.ts'
-import type { Db } from '../infra/db/database.ts'
-import { findBuildFacts } from '../services/builds/facts.ts'
-import type { BuildInput } from './contract.ts'
+import { trustOf } from '../../core/build-trust.ts'
+import { planTitle } from '../../core/plans.ts'
+import type { BuildInput } from '../../workflows/contract.ts'
+import type { Services } from '../services.ts'
+import { findBuildFacts } from './facts.ts'
 
 /** What a runner needs to build the deploy's source, by the settings of now. Undefined when it has no source. */
-export async function findBuildInput(db: Db, plans: Plans, deployId: string): Promise<BuildInput | undefined> {
+export async function findBuildInput({ db, config }: Services, deployId: string): Promise<BuildInput | undefined> {
   const found = await findBuildFacts(db, deployId)
   if (!found) return undefined
   const { plan, git, root_dir, project_id, site_id, source_sha256 } = found
@@ -15,7 +15,7 @@ export async function findBuildInput(db: Db, plans: Plans, deployId: string): Pr
     site_id,
     source_sha256,
     trust: trustOf(found),
-    storage_bytes: plans[plan].storage_bytes,
+    storage_bytes: config.plans[plan].storage_bytes,
     plan_title: planTitle(plan),
     ...(git
       ? { root_dir: git.root_dir ?? root_dir, settings: { ...git, root_dir_of: git.root_dir === null ? 'site' : 'connection' } }

@@ -1,15 +1,14 @@
-import type { Recommendation } from '../core/checks/recommendation.ts'
-import { conflict } from '../core/errors.ts'
-import type { ManifestEntry } from '../core/manifest.ts'
-import type { Tx } from '../infra/db/database.ts'
-import { type DeployRow, insertDeploy, type NewDeploy } from '../services/deploys/deploys.ts'
-import { addBlobsOfDeploy, type Blob, bytesOf, newBlobs } from '../services/storage/blobs.ts'
-import { insertWorkflowStart } from '../services/workflow-messages.ts'
-import { deployStart } from '../workflows/contract.ts'
-import type { Deps } from './context.ts'
+import type { Recommendation } from '../../core/checks/recommendation.ts'
+import type { ManifestEntry } from '../../core/manifest.ts'
+import { deployStart } from '../../workflows/contract.ts'
+import type { Services } from '../services.ts'
+import { inTrash } from '../sites/sites.ts'
+import { addBlobsOfDeploy, type Blob, bytesOf, missingBlobs, newBlobs, unknownBlob } from '../storage/blobs.ts'
+import type { PendingUpload } from '../storage/pending-upload.ts'
+import type { Tx } from '../transact.ts'
+import { startWorkflow } from '../workflow-messages.ts'
+import { type DeployRow, insertDeploy, type NewDeploy } from './deploys.ts'
 import { checkDeployGates } from './gates.ts'
-import type { PendingUpload } from './pending-upload.ts'
-import { missingBlobs, unknownBlob } from './store-files.ts'
 
 type Request = Pick<NewDeploy, 'source_kind' | 'activate'>
 
@@ -25,31 +24,27 @@ export interface StoredFiles extends Request {
 /** A deploy whose bytes are in its upload, or stored: an archive to build, or a manifest of stored files. */
 export type StoredDeploy = StoredFiles | (Request & { readonly source: NonNullable<NewDeploy['source']> })
 
-export const inTrash = () => conflict('the site is in the trash; restore it first')
-
 /**
  * Accepts a deploy: gates, the row, the start of its workflow and the places of its objects in one transaction. What it returns is durable.
  * @throws AppError as the gates say; `conflict` when the site is in the trash; `invalid` for a reference to a blob that is not the project's
  */
-export async function acceptDeploy(
-  ctx: Deps,
+export function acceptDeploy(
+  services: Services,
   site: DeployedSite,
   deploy: StoredDeploy,
   upload: PendingUpload,
 ): Promise<DeployRow> {
-  const accepted = await upload.accept(async (tx, project) => {
+  return upload.accept(async (tx, project) => {
     const added = 'files' in deploy ? await newBlobs(tx, project.id, deploy.files) : [deploy.source]
     if ('files' in deploy) requireReferences(deploy, added)
-    await checkDeployGates(tx, ctx, project, { addedBytes: bytesOf(added), activate: deploy.activate, upload: upload.id })
+    await checkDeployGates(tx, services, project, { addedBytes: bytesOf(added), activate: deploy.activate, upload: upload.id })
     const { source_kind, activate } = deploy
     const content = 'files' in deploy ? { copy: deploy.copy, recommendations: deploy.advice?.() } : { source: deploy.source }
-    const row = await beginDeploy(tx, site, { source_kind, activate, ...content }, ctx.clock())
+    const row = await queueDeploy(tx, site, { source_kind, activate, ...content }, services.clock())
     if ('files' in deploy) await addBlobsOfDeploy(tx, project.id, deploy.files)
+    tx.afterCommit(() => services.log.info({ deploy_id: row.id, site_id: site.id, source_kind }, 'deploy accepted'))
     return row
   })
-  ctx.relay.wake()
-  ctx.log.info({ deploy_id: accepted.id, site_id: site.id, source_kind: accepted.source_kind }, 'deploy accepted')
-  return accepted
 }
 
 export interface DeployedSite {
@@ -59,12 +54,11 @@ export interface DeployedSite {
 }
 
 /**
- * Writes the row of a deploy and the start of its workflow. The caller holds the project's lock, has passed the gates, and wakes the relay
- * after the commit.
+ * Writes the row of a deploy and the start of its workflow. The caller holds the project's lock and has passed the gates.
  * @param git_ref of a git deploy: its branch or preview
  * @throws AppError `conflict` when the site is in the trash
  */
-export async function beginDeploy(
+export async function queueDeploy(
   tx: Tx,
   site: DeployedSite,
   deploy: Omit<NewDeploy, 'site_id' | 'project_id'>,
@@ -74,7 +68,7 @@ export async function beginDeploy(
   const row = await insertDeploy(tx, { ...deploy, site_id: site.id, project_id: site.project_id }, now)
   if (!row) throw inTrash()
   const { id, ...facts } = row
-  await insertWorkflowStart(tx, deployStart({ ...facts, deploy_id: id, site_name: site.name, git_ref }))
+  await startWorkflow(tx, deployStart({ ...facts, deploy_id: id, site_name: site.name, git_ref }))
   return row
 }
 

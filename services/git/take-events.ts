@@ -10,15 +10,16 @@ import {
 } from '../../core/git-decision.ts'
 import type { Delivery, Forge, GitEvent, PullRequest, Push } from '../../core/git-push.ts'
 import { planAllows } from '../../core/plans.ts'
-import type { Db, Tx } from '../../infra/db/database.ts'
-import { claimDelivery, type HookedConnection } from '../../services/git/connections.ts'
-import { newestGitDeploy } from '../../services/git/deploys.ts'
-import { closeGitPreview, findGitPreview, openGitPreview } from '../../services/previews/git-previews.ts'
-import { lockProject } from '../../services/projects/projects.ts'
-import { lockSite } from '../../services/sites/sites.ts'
-import { queueReports } from '../../workflows/reports.ts'
-import { acceptGitDeploy } from '../accept-git-deploy.ts'
-import type { Deps } from '../context.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { closeGitPreview, findGitPreview, openGitPreview } from '../previews/git-previews.ts'
+import { withProject } from '../projects/projects.ts'
+import { queueReports } from '../reports/reports.ts'
+import type { Services } from '../services.ts'
+import { lockSite } from '../sites/sites.ts'
+import type { Tx } from '../transact.ts'
+import { acceptGitDeploy } from './accept.ts'
+import { claimDelivery, type HookedConnection } from './connections.ts'
+import { newestGitDeploy } from './deploys.ts'
 
 /** What came of one event of a delivery. */
 export type Taken =
@@ -46,7 +47,7 @@ export const siteOf = ({ site_id, project_id, site_name }: HookedConnection) => 
  * @throws AppError as the gates of deploys say
  */
 export async function takeEvents(
-  deps: Deps,
+  services: Services,
   connection: HookedConnection,
   delivery: Delivery | undefined,
   deliveryId: string | undefined,
@@ -54,15 +55,15 @@ export async function takeEvents(
   const taken: Taken[] = []
   for (const [index, event] of (delivery?.events ?? []).entries()) {
     const delivery_id = deliveryId && (index === 0 ? deliveryId : `${deliveryId} ${index + 1}`)
-    taken.push(await takeEvent(deps, { connection, forge: delivery?.forge ?? 'generic', event, delivery_id }))
+    taken.push(await takeEvent(services, { connection, forge: delivery?.forge ?? 'generic', event, delivery_id }))
   }
   return taken
 }
 
-async function takeEvent(deps: Deps, arrived: Arrived): Promise<Taken> {
-  const decision = await decide(deps.db, arrived)
+async function takeEvent(services: Services, arrived: Arrived): Promise<Taken> {
+  const decision = await decide(services.db, arrived)
   try {
-    return decision.kind === 'skipped' ? await skip(deps, arrived, decision) : await deploy(deps, arrived, decision)
+    return decision.kind === 'skipped' ? await skip(services, arrived, decision) : await deploy(services, arrived, decision)
   } catch (error) {
     if (error instanceof Overtaken) return { kind: 'skipped', reason: error.reason }
     throw error
@@ -83,7 +84,7 @@ class Overtaken extends Error {
  * Takes the site's lock, under that of its project, and notes the delivery in the transaction of what it causes.
  * @throws Overtaken; AppError `not_found` when the site was trashed meanwhile
  */
-async function claim(tx: Tx, { clock }: Deps, { connection, delivery_id }: Arrived): Promise<void> {
+async function claim(tx: Tx, { clock }: Services, { connection, delivery_id }: Arrived): Promise<void> {
   const { site_id, project_id } = connection
   const site = await lockSite(tx, project_id, site_id)
   if (!site || site.deletion_scheduled_at) throw noHookedSite()
@@ -118,16 +119,16 @@ async function knownOf(db: Db, { site_id, branch }: HookedConnection, event: Pus
 
 type Build = Exclude<PushDecision, { kind: 'skipped' }>
 
-async function deploy(deps: Deps, arrived: Arrived, decision: Build): Promise<Taken> {
+async function deploy(services: Services, arrived: Arrived, decision: Build): Promise<Taken> {
   const { connection, event, delivery_id } = arrived
-  const accepted = await acceptGitDeploy(deps, siteOf(connection), {
+  const accepted = await acceptGitDeploy(services, siteOf(connection), {
     git: sourceOf(event, decision),
     delivery: delivery_id,
-    within: async (tx) => {
-      await claim(tx, deps, arrived)
+    before: async (tx) => {
+      await claim(tx, services, arrived)
       const again = await decide(tx, arrived)
       if (again.kind === 'skipped') throw new Overtaken(again.reason)
-      return decision.kind === 'preview' ? await openPreview(tx, deps, arrived, decision) : undefined
+      return decision.kind === 'preview' ? await openPreview(tx, services, arrived, decision) : undefined
     },
   })
   return { kind: 'deployed', deploy_id: accepted.deploy.id, merged: accepted.merged }
@@ -142,7 +143,7 @@ function sourceOf(event: GitEvent, { ref, commit }: Build): GitSource | null {
 
 type Preview = Extract<PushDecision, { kind: 'preview' }>
 
-async function openPreview(tx: Tx, { clock }: Deps, { connection, event }: Arrived, decision: Preview) {
+async function openPreview(tx: Tx, { clock }: Services, { connection, event }: Arrived, decision: Preview) {
   const { site_id, project_id } = connection
   const { ref, fetch_ref, commit, pull_request } = decision
   const isRequest = event.kind === 'pull_request'
@@ -154,23 +155,25 @@ async function openPreview(tx: Tx, { clock }: Deps, { connection, event }: Arriv
 }
 
 /** Skipped is only the build: a preview may end, or be shown to the owner and told to the forge. */
-async function skip(deps: Deps, arrived: Arrived, { reason, ends }: Extract<PushDecision, { kind: 'skipped' }>): Promise<Taken> {
+async function skip(
+  services: Services,
+  arrived: Arrived,
+  { reason, ends }: Extract<PushDecision, { kind: 'skipped' }>,
+): Promise<Taken> {
   const { connection } = arrived
   const shown = reason === 'fork' || reason === 'duplicate' ? requestToShow(arrived) : undefined
   if (shown || ends !== undefined) {
-    await deps.db.transaction().execute(async (tx) => {
-      await lockProject(tx, connection.project_id)
-      await claim(tx, deps, arrived)
-      if (shown) await openPreview(tx, deps, arrived, shown)
-      if (ends !== undefined) await closePreview(tx, deps, arrived, ends)
+    await withProject(services, connection.project_id, async (tx) => {
+      await claim(tx, services, arrived)
+      if (shown) await openPreview(tx, services, arrived, shown)
+      if (ends !== undefined) await closePreview(tx, services, arrived, ends)
     })
-    deps.relay.wake()
   }
-  deps.log.info({ site_id: connection.site_id, delivery: arrived.delivery_id, reason }, 'push skipped')
+  services.log.info({ site_id: connection.site_id, delivery: arrived.delivery_id, reason }, 'push skipped')
   return { kind: 'skipped', reason }
 }
 
-async function closePreview(tx: Tx, { clock }: Deps, { connection: { site_id } }: Arrived, ref: string): Promise<void> {
+async function closePreview(tx: Tx, { clock }: Services, { connection: { site_id } }: Arrived, ref: string): Promise<void> {
   const preview = await findGitPreview(tx, site_id, ref)
   if (!preview || preview.closed_at) return
   await queueReports(tx, site_id)

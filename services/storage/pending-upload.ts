@@ -1,14 +1,19 @@
 import { Readable } from 'node:stream'
-import { unavailable } from '../core/errors.ts'
-import type { ObjectBatch } from '../infra/cas/cas.ts'
-import type { Tx } from '../infra/db/database.ts'
-import { lockProject, type ProjectRow } from '../services/projects/projects.ts'
-import { markRepaired } from '../services/storage/health.ts'
-import { releaseObjects } from '../services/storage/released-objects.ts'
-import { holdSweeper } from '../services/storage/unneeded-objects.ts'
-import { deleteUpload, insertUpload, setUploadBytes } from '../services/storage/uploads.ts'
-import type { Deps } from './context.ts'
-import type { Upload } from './operation.ts'
+import { unavailable } from '../../core/errors.ts'
+import type { ObjectBatch } from '../../infra/cas/cas.ts'
+import { type ProjectRow, withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
+import { markRepaired } from './health.ts'
+import { releaseObjects } from './released-objects.ts'
+import { holdSweeper } from './unneeded-objects.ts'
+import { deleteUpload, insertUpload, setUploadBytes } from './uploads.ts'
+
+/** Bytes on their way in; read them once. `expectedBytes` is what the sender announced. */
+export interface Upload {
+  readonly stream: Readable
+  readonly expectedBytes: number | undefined
+}
 
 /**
  * What a request brings for the storage, until it is accepted or refused. Until then its bytes count for the project, and nobody sees its
@@ -28,8 +33,6 @@ export interface PendingUpload extends AsyncDisposable {
   accept<Result>(work: (tx: Tx, project: ProjectRow) => Promise<Result>): Promise<Result>
 }
 
-type UploadDeps = Pick<Deps, 'db' | 'cas' | 'clock' | 'log'>
-
 /** What the first bytes of a body without an announced length count. Each time that is reached, it doubles. */
 const firstStepBytes = 1024 * 1024
 
@@ -38,9 +41,10 @@ export const chargedBytes = ({ expectedBytes }: Pick<Upload, 'expectedBytes'>) =
 
 /** @param bytes count for the project until it is accepted or refused */
 export async function beginUpload(
-  { db, cas, clock, log }: UploadDeps,
+  services: Services,
   { project_id, bytes }: { readonly project_id: string; readonly bytes: number },
 ): Promise<PendingUpload> {
+  const { db, cas, clock, log } = services
   const id = await insertUpload(db, { project_id, bytes, started_at: clock() })
   let accepted = false
   const objects = cas.batch()
@@ -49,7 +53,7 @@ export async function beginUpload(
   async function takeBack(): Promise<void> {
     const hashes = objects.written()
     if (hashes.length === 0) return
-    await db.transaction().execute((tx) => releaseObjects(tx, hashes, { now: clock(), published: false }))
+    await transact(services, (tx) => releaseObjects(tx, hashes, { now: clock(), published: false }))
   }
 
   async function* counted(stream: Readable): AsyncGenerator<Buffer> {
@@ -71,8 +75,7 @@ export async function beginUpload(
       expectedBytes === undefined ? Readable.from(counted(stream), { objectMode: false }) : stream,
     async accept(work) {
       try {
-        const result = await db.transaction().execute(async (tx) => {
-          const project = await lockProject(tx, project_id)
+        const result = await withProject(services, project_id, async (tx, project) => {
           if (!(await deleteUpload(tx, id))) throw tookTooLong()
           await holdSweeper(tx)
           const worked = await work(tx, project)

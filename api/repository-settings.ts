@@ -5,14 +5,7 @@ import { invalid } from '../core/errors.ts'
 import { isBranchName, isCommitId, judgeRepoUrl } from '../core/git-remotes.ts'
 import { maxPathBytes } from '../core/limits.ts'
 import type { Config } from '../infra/config.ts'
-import { seal } from '../infra/crypto/seal.ts'
-import type { Tx } from '../infra/db/database.ts'
 import { isPublicAddress } from '../infra/net/public-address.ts'
-import { findConnection, forgetForge, type GitConnectionRow, saveConnection } from '../services/git/connections.ts'
-import { closeGitPreviewsOfSite } from '../services/previews/git-previews.ts'
-import { lockProject } from '../services/projects/projects.ts'
-import { lockSite, type SiteRow } from '../services/sites/sites.ts'
-import { inTrash } from './accept-deploy.ts'
 import type { Deps } from './context.ts'
 
 const maxCommandLength = 1000
@@ -60,58 +53,22 @@ export const connectionInput = {
     ),
 }
 
-type Settings = z.output<z.ZodObject<typeof connectionInput>>
-
 /**
- * Connects the repository to the site, or changes the connection. What was known of another repository is forgotten.
- * @throws AppError `invalid`; `conflict` when the site is in the trash
+ * The settings of a connection, with every text in its one form.
+ * @throws AppError `invalid`
  */
-export async function connectRepository(ctx: Deps, site: SiteRow, input: Settings): Promise<GitConnectionRow> {
-  const { token, ...settings } = input
-  const wanted = {
+export function readConnection({ config }: Deps, input: z.output<z.ZodObject<typeof connectionInput>>) {
+  const { token: _, ...settings } = input
+  return {
     ...settings,
-    repo_url: readRepoUrl(ctx.config, input.repo_url),
+    repo_url: readRepoUrl(config, input.repo_url),
     branch: readBranch(input.branch),
     install_command: input.install_command?.trim() || null,
     build_command: input.build_command?.trim() || null,
     output_dir: readOutputDir(input.output_dir),
     root_dir: readFolder('root_dir', input.root_dir),
   }
-  const place = { site_id: site.id, project_id: site.project_id }
-  return await ctx.db.transaction().execute(async (tx) => {
-    await lockProject(tx, site.project_id)
-    const locked = await lockSite(tx, site.project_id, site.id)
-    if (!locked || locked.deletion_scheduled_at) throw inTrash()
-    const before = await findConnection(tx, site.id)
-    const token_sealed = token === undefined ? keptToken(before, wanted.repo_url) : sealToken(ctx, site.id, token)
-    if (before && !isSameRepository(before.repo_url, wanted.repo_url)) await forgetRepository(tx, place, ctx.clock())
-    return await saveConnection(tx, { ...place, ...wanted, token_sealed }, ctx.clock())
-  })
 }
-
-/** Nothing of a repository holds for another one: previews, approvals, comments, reports. The caller holds the project's lock. */
-export async function forgetRepository(
-  tx: Tx,
-  { site_id, project_id }: { readonly site_id: string; readonly project_id: string },
-  now: Date,
-): Promise<void> {
-  await lockSite(tx, project_id, site_id)
-  await forgetForge(tx, site_id)
-  await closeGitPreviewsOfSite(tx, site_id, now)
-}
-
-const sealToken = ({ keyring }: Deps, siteId: string, token: string | null) =>
-  token && seal(keyring, token, { table: 'git_connections', id: siteId, column: 'token_sealed' })
-
-/** @throws AppError `invalid` when it would be sent to another server than the one that it was given for */
-function keptToken(before: GitConnectionRow | undefined, repoUrl: string): string | null {
-  if (!before?.token_sealed) return null
-  if (new URL(before.repo_url).origin === new URL(repoUrl).origin) return before.token_sealed
-  throw invalid('token belongs to the server of the former repo_url: give one for the new server, or null for none')
-}
-
-const isSameRepository = (one: string, other: string) => bare(one) === bare(other)
-const bare = (url: string) => url.replace(/\.git$/, '')
 
 function readRepoUrl({ git }: Config, text: string): string {
   const verdict = judgeRepoUrl(text, git)

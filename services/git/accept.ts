@@ -1,13 +1,13 @@
-import type { GitSource } from '../core/deploy.ts'
-import { conflict } from '../core/errors.ts'
-import type { Tx } from '../infra/db/database.ts'
-import type { DeployRow } from '../services/deploys/deploys.ts'
-import { findConnection } from '../services/git/connections.ts'
-import { joinWaitingDeploy } from '../services/git/deploys.ts'
-import { lockProject } from '../services/projects/projects.ts'
-import { beginDeploy, type DeployedSite } from './accept-deploy.ts'
-import type { Deps } from './context.ts'
-import { checkDeployGates } from './gates.ts'
+import type { GitSource } from '../../core/deploy.ts'
+import { conflict } from '../../core/errors.ts'
+import { type DeployedSite, queueDeploy } from '../deploys/accept.ts'
+import type { DeployRow } from '../deploys/deploys.ts'
+import { checkDeployGates } from '../deploys/gates.ts'
+import { withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
+import { findConnection } from './connections.ts'
+import { joinWaitingDeploy } from './deploys.ts'
 
 /** What of a preview its deploy needs. */
 interface DeployedPreview {
@@ -24,7 +24,7 @@ export interface GitDeploy {
    * Runs first in the same transaction, under the project's lock, and may throw to refuse. Answers the preview that is deployed; without
    * one it is the connected branch, which goes live.
    */
-  readonly within?: (tx: Tx) => Promise<DeployedPreview | undefined>
+  readonly before?: (tx: Tx) => Promise<DeployedPreview | undefined>
 }
 
 /**
@@ -32,29 +32,32 @@ export interface GitDeploy {
  * it (`merged`): it is no new deploy. What it returns is durable.
  * @throws AppError as the gates say; `conflict` when the site is in the trash or not connected
  */
-export async function acceptGitDeploy(
-  ctx: Deps,
+export function acceptGitDeploy(
+  services: Services,
   site: DeployedSite,
-  { git, delivery, within }: GitDeploy,
+  { git, delivery, before }: GitDeploy,
 ): Promise<{ deploy: DeployRow; merged: boolean }> {
-  const accepted = await ctx.db.transaction().execute(async (tx) => {
-    const project = await lockProject(tx, site.project_id)
-    const preview = await within?.(tx)
+  return withProject(services, site.project_id, async (tx, project) => {
+    const preview = await before?.(tx)
     const activate = preview === undefined
     const git_preview_id = preview?.id ?? null
+    const logAccepted = ({ id: deploy_id }: DeployRow, merged: boolean) =>
+      tx.afterCommit(() =>
+        services.log.info({ deploy_id, site_id: site.id, source_kind: 'git', merged, delivery }, 'deploy accepted'),
+      )
     const joined = !project.suspended && (await joinWaitingDeploy(tx, { site_id: site.id, git_preview_id, git }))
-    if (joined) return { deploy: joined, merged: true }
+    if (joined) {
+      logAccepted(joined, true)
+      return { deploy: joined, merged: true }
+    }
     const connection = await findConnection(tx, site.id)
     if (!connection) throw notConnected()
-    await checkDeployGates(tx, ctx, project, { addedBytes: 0, activate })
+    await checkDeployGates(tx, services, project, { addedBytes: 0, activate })
     const ref = preview?.ref ?? connection.branch
-    const deploy = await beginDeploy(tx, site, { source_kind: 'git', activate, git, git_preview_id }, ctx.clock(), ref)
+    const deploy = await queueDeploy(tx, site, { source_kind: 'git', activate, git, git_preview_id }, services.clock(), ref)
+    logAccepted(deploy, false)
     return { deploy, merged: false }
   })
-  ctx.relay.wake()
-  const { deploy, merged } = accepted
-  ctx.log.info({ deploy_id: deploy.id, site_id: site.id, source_kind: 'git', merged, delivery }, 'deploy accepted')
-  return accepted
 }
 
 export const notConnected = () => conflict('the site is not connected to a repository; connect it first')

@@ -1,0 +1,20 @@
+import type { CertificateStep } from '../../workflows/contract/domains.ts'
+import { withDomainOfRun } from '../domains/connect.ts'
+import type { DomainRun } from '../domains/connecting.ts'
+import type { Services } from '../services.ts'
+import { beginOrder } from './certificates.ts'
+
+/** Writes the order of the certificate of a verified domain; the workflow of the domain starts its workflow. May be repeated. */
+export async function beginCertificate(services: Services, run: DomainRun): Promise<CertificateStep> {
+  const { config, clock } = services
+  const step = await withDomainOfRun(services, run, async (tx, domain): Promise<CertificateStep> => {
+    if (domain.verified_at === null) return { state: 'stale' }
+    if (domain.trashed) return { state: 'waiting' }
+    if (config.acme.directory === undefined || domain.secured) return { state: 'none' }
+    const order = await beginOrder(tx, { domain_id: domain.id, name: domain.domain }, clock())
+    const { project_id, site_id } = domain
+    const retry_pause_ms = config.acme.retryPauseMs
+    return { state: 'ordered', order: { ...order, name: domain.domain, retry_pause_ms }, owner: { project_id, site_id } }
+  })
+  return step ?? { state: 'stale' }
+}

@@ -1,0 +1,67 @@
+import { deployAllows } from '../../core/deploy.ts'
+import { conflict } from '../../core/errors.ts'
+import { queueReports } from '../reports/reports.ts'
+import type { Services } from '../services.ts'
+import { inTrash } from '../sites/sites.ts'
+import { transact } from '../transact.ts'
+import { type DeployRow, isOvertaken, lockSiteOfDeploy, setActive, supersedeDeploy } from './deploys.ts'
+import { applyRetention } from './retention.ts'
+
+/**
+ * Makes the deploy the live one, because its owner wants it. The edge follows with the commit; then older deploys are purged.
+ * @throws AppError `conflict` when its state forbids it
+ */
+export async function activateDeploy(
+  services: Services,
+  deploy_id: string,
+): Promise<{ deploy: DeployRow; previous_deploy_id: string | null }> {
+  const activated = await transact(services, async (tx) => {
+    const found = await lockSiteOfDeploy(tx, deploy_id)
+    if (!found || found.trashed) throw inTrash()
+    if (found.deploy.artifacts_purged) throw filesDeleted()
+    if (!deployAllows('activate', found.deploy.status)) {
+      throw conflict(`a ${found.deploy.status} deploy cannot be activated; only ready, active and superseded ones can`)
+    }
+    const { site_id } = found.deploy
+    await queueReports(tx, site_id)
+    tx.afterCommit(() => services.log.info({ deploy_id, site_id }, 'deploy activated'))
+    return await setActive(tx, found.deploy, services.clock())
+  })
+  await retain(services, activated.deploy.site_id)
+  return activated
+}
+
+export const filesDeleted = () => conflict('the files of this deploy were deleted; deploy again')
+
+/** The deploy is live whatever becomes of the old ones; the next activation tries again. */
+async function retain(services: Services, site_id: string): Promise<void> {
+  try {
+    await applyRetention(services, site_id)
+  } catch (error) {
+    services.log.warn({ err: error, site_id }, 'retention failed')
+  }
+}
+
+/**
+ * Makes a deploy that has just become ready the live one, unless a later one is live already. Undefined when another attempt owns it, or there
+ * is nothing to publish. May be repeated.
+ */
+export function publishDeploy(
+  services: Services,
+  { deploy_id, attempt }: { readonly deploy_id: string; readonly attempt: number },
+): Promise<'active' | 'superseded' | undefined> {
+  const { log, clock } = services
+  return transact(services, async (tx) => {
+    const found = await lockSiteOfDeploy(tx, deploy_id)
+    if (!found || found.deploy.attempt !== attempt) return undefined
+    const { deploy, trashed } = found
+    if (deploy.status === 'active' || deploy.status === 'superseded') return deploy.status
+    if (deploy.status !== 'ready' || deploy.artifacts_purged) return undefined
+    if (deploy.source_kind === 'git') await queueReports(tx, deploy.site_id)
+    const status = trashed || (await isOvertaken(tx, deploy)) ? 'superseded' : 'active'
+    if (status === 'active') await setActive(tx, deploy, clock())
+    else await supersedeDeploy(tx, deploy_id)
+    tx.afterCommit(() => log.info({ deploy_id, status }, 'deploy published'))
+    return status
+  })
+}

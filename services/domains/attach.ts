@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import { replacedLetter } from '../../core/domain-letters.ts'
+import { conflict } from '../../core/errors.ts'
+import { unprovenDomainPeriodMs } from '../../core/limits.ts'
+import { orderRetrySignal } from '../../workflows/contract/certificates.ts'
+import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
+import { queueMailToOwner } from '../emails/emails.ts'
+import { bumpRoutes } from '../feeds/routes.ts'
+import { suspended, withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import { inTrash, lockSite, type SiteRow } from '../sites/sites.ts'
+import type { Tx } from '../transact.ts'
+import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
+import { resumeClaim } from './claims.ts'
+import {
+  type DomainRecord,
+  deleteDomain,
+  findDomain,
+  insertDomain,
+  isDomainAttached,
+  noSuchDomain,
+  removeUnproven,
+  type WantedDomain,
+  withDomain,
+} from './domains.ts'
+import { checkDomainClaims, checkDomainQuota } from './quotas.ts'
+
+/**
+ * Attaches a domain to a site, and starts the workflow that connects it. A claim of another project that was never proved gives way.
+ * @param domain a name that `parseDomain` has accepted
+ * @throws AppError in the specification's order: `conflict` when it is attached, the quota, suspension, the trash, claims and rate
+ */
+export function attachDomain(
+  services: Services,
+  { id: site_id, project_id }: Pick<SiteRow, 'id' | 'project_id'>,
+  domain: string,
+): Promise<DomainRecord> {
+  const { config, clock, log } = services
+  return withProject(services, project_id, async (tx, project) => {
+    const now = clock()
+    const site = await lockSite(tx, project_id, site_id)
+    const wanted = { domain, project_id }
+    const unprovenBefore = new Date(now.getTime() - unprovenDomainPeriodMs)
+    if (await isDomainAttached(tx, wanted, unprovenBefore)) throw attached(domain)
+    await checkDomainQuota(tx, services, project)
+    if (project.suspended) throw suspended()
+    if (!site || site.deletion_scheduled_at) throw inTrash()
+    await checkDomainClaims(tx, services, project, domain)
+
+    await replaceUnproven(tx, services, wanted, { before: unprovenBefore, now })
+    const row = await insertDomain(
+      tx,
+      { ...wanted, ...(await resumeClaim(tx, wanted, now)), site_id, verification_token: randomBytes(32).toString('hex') },
+      { now, next_check_at: new Date(now.getTime() + config.dns.checkIntervalMs) },
+    )
+    if (!row) throw attached(domain)
+    const record = await findDomain(tx, project_id, row.id)
+    if (!record) throw noSuchDomain()
+    await startWorkflow(tx, connectionStart(services, record))
+    tx.afterCommit(() => log.info({ domain_id: row.id, site_id, domain }, 'domain added'))
+    return record
+  })
+}
+
+/** Ends the claim of another project that has not proved the domain in its time, and tells its owner. */
+async function replaceUnproven(
+  tx: Tx,
+  { config }: Services,
+  wanted: WantedDomain,
+  times: { readonly before: Date; readonly now: Date },
+): Promise<void> {
+  const replaced = await removeUnproven(tx, wanted, times)
+  if (!replaced) return
+  await signalWorkflows(tx, [domainChangedSignal({ domain_id: replaced.id, attempt: replaced.attempt })])
+  const options = { sender: config.mail.from, now: times.now }
+  await queueMailToOwner(tx, replaced.project_id, replacedLetter(wanted.domain), options)
+}
+
+const attached = (domain: string) =>
+  conflict(`the domain ${domain} is attached to a site already: delete it there first, or use another`)
+
+/** The workflow of an attempt to connect the domain. */
+export const connectionStart = ({ config }: Services, domain: DomainRecord) =>
+  domainStart({ ...domain, domain_id: domain.id, check_interval_ms: config.dns.checkIntervalMs })
+
+/** Detaches a domain; its certificate goes with it, and the edge learns of it with the commit. @throws AppError `not_found` */
+export async function detachDomain(
+  services: Services,
+  { id: domain_id, project_id }: Pick<DomainRecord, 'id' | 'project_id'>,
+): Promise<void> {
+  const { clock, log } = services
+  const isDetached = await withDomain(services, domain_id, async (tx, { order_id }) => {
+    const row = await deleteDomain(tx, project_id, domain_id, clock())
+    if (!row) return false
+    const { site_id, domain } = row
+    const order = order_id ? [orderRetrySignal({ order_id })] : []
+    await signalWorkflows(tx, [domainChangedSignal({ domain_id, attempt: row.attempt }), ...order])
+    if (row.verified_at) await bumpRoutes(tx, { site_id })
+    tx.afterCommit(() => log.info({ domain_id, site_id, domain }, 'domain deleted'))
+    return true
+  })
+  if (!isDetached) throw noSuchDomain()
+}

@@ -1,0 +1,101 @@
+import { givenUpLetter, liveLetter, uncertifiedLetter } from '../../core/domain-letters.ts'
+import { connectPeriodMs } from '../../core/limits.ts'
+import type { Config } from '../../infra/config.ts'
+import { type DomainCheck, domainStart, type Settled } from '../../workflows/contract/domains.ts'
+import { queueMailToOwner } from '../emails/emails.ts'
+import { bumpRoutes } from '../feeds/routes.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
+import { startWorkflow } from '../workflow-messages.ts'
+import { type DomainRun, findDomainOfRun, retryDomain, setConnected, setNextCheck } from './connecting.ts'
+import { type DomainRecord, proveDomain, saveFindings, withDomain } from './domains.ts'
+import type { DomainLook } from './look-up.ts'
+
+/** As {@link withDomain}; undefined also when the attempt has lost the domain. */
+export const withDomainOfRun = <Result>(
+  services: Services,
+  run: DomainRun,
+  work: (tx: Tx, domain: DomainRecord) => Promise<Result>,
+): Promise<Result | undefined> =>
+  withDomain(services, run.domain_id, async (tx, domain) => (domain.attempt === run.attempt ? await work(tx, domain) : undefined))
+
+/** The attempt looks later, at `next`. */
+export async function postponeCheck({ db }: Services, run: DomainRun, message: string, next: Date): Promise<DomainCheck> {
+  if (await setNextCheck(db, run, next)) return { state: 'waiting', message, next_check_at: next.toISOString() }
+  // it was verified by hand in the meantime, or removed
+  const current = await findDomainOfRun(db, run)
+  return current?.verified_at ? { state: 'verified' } : { state: 'stale' }
+}
+
+/**
+ * Writes what a look of the workflow found: the domain is proved, looked up again at `next`, or given up after its time, of which the owner is
+ * told.
+ */
+export async function saveLookOfRun(services: Services, run: DomainRun, look: DomainLook, next: Date): Promise<DomainCheck> {
+  const { clock, log } = services
+  const check = await withDomainOfRun(services, run, async (tx, domain): Promise<DomainCheck> => {
+    const now = clock()
+    const { site_id, project_id, site_name } = domain
+    if (domain.verified_at !== null) return { state: 'verified' }
+    if (look.ownership === 'proven' && !domain.trashed) {
+      await proveDomain(tx, domain.id, look, now)
+      await bumpRoutes(tx, { site_id })
+      tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'domain verified'))
+      return { state: 'verified' }
+    }
+    await saveFindings(tx, domain.id, look, next)
+    if (now.getTime() < domain.connecting_since.getTime() + connectPeriodMs) {
+      return { state: 'waiting', message: look.message, next_check_at: next.toISOString() }
+    }
+    await setNextCheck(tx, run, null)
+    await queueMailToOwner(tx, project_id, givenUpLetter(domain.domain, site_name, look.message), mailOptions(services))
+    tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'domain given up'))
+    return { state: 'given_up' }
+  })
+  return check ?? { state: 'stale' }
+}
+
+/** Ends the connecting as the row of the certificate says, and tells the owner once. */
+export async function settleDomain(services: Services, run: DomainRun): Promise<Settled> {
+  const { config, clock, log } = services
+  const settled = await withDomainOfRun(services, run, async (tx, domain): Promise<Settled> => {
+    if (domain.verified_at === null) return 'stale'
+    const isLive = config.acme.directory === undefined || domain.secured
+    if (!isLive && domain.order_id !== null) return 'pending'
+    if (await setConnected(tx, run, clock())) {
+      const text = isLive ? liveLetter(domain.domain, domain.site_name, addressOf(config, domain)) : uncertified(domain)
+      await queueMailToOwner(tx, domain.project_id, text, mailOptions(services))
+      tx.afterCommit(() => log.info({ ...run, domain: domain.domain, secured: domain.secured }, 'domain connected'))
+    }
+    return isLive ? 'live' : 'without_certificate'
+  })
+  return settled ?? 'stale'
+}
+
+/** Starts the next attempt to connect a stalled domain. False when there is another already, or nothing left to do. */
+export function restartDomain(services: Services, domain: StartedDomain, now: Date): Promise<boolean> {
+  return transact(services, async (tx) => {
+    if (!(await retryDomain(tx, domain, now))) return false
+    await startWorkflow(tx, domainStart({ ...domain, attempt: domain.attempt + 1 }))
+    return true
+  })
+}
+
+type StartedDomain = Parameters<typeof domainStart>[0]
+
+export const mailOptions = ({ config, clock }: Services) => ({ sender: config.mail.from, now: clock() })
+
+const uncertified = ({ domain, site_name, certificate_error }: DomainRecord) =>
+  uncertifiedLetter(domain, site_name, certificate_error ?? 'nothing')
+
+/** Where visitors open the domain; undefined for a wildcard. */
+function addressOf({ urls, http }: Config, { domain, secured }: DomainRecord): string | undefined {
+  if (domain.startsWith('*.')) return undefined
+  const url = new URL(urls.base)
+  if (secured && url.protocol === 'http:') {
+    url.protocol = 'https:'
+    url.port = String(http.httpsPort)
+  }
+  url.hostname = domain
+  return url.origin
+}

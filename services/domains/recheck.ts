@@ -1,0 +1,66 @@
+import { lostLetter, missingLetter } from '../../core/domain-letters.ts'
+import { domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
+import { queueMailToOwner } from '../emails/emails.ts'
+import { bumpRoutes } from '../feeds/routes.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
+import { startWorkflow } from '../workflow-messages.ts'
+import { connectionStart } from './attach.ts'
+import { mailOptions } from './connect.ts'
+import { loseDomain, markMissing } from './connecting.ts'
+import { type DomainRecord, type DomainRow, nextRecheck, proveDomain, saveFindings, withDomain } from './domains.ts'
+import type { DomainLook } from './look-up.ts'
+
+/** An hour later the name servers may answer. */
+const unknownPauseMs = 3_600_000
+
+/** What a daily look found of the ownership of a verified domain. */
+export type Recheck = 'proven' | 'missing' | 'lost' | 'unknown'
+
+/**
+ * Takes the daily look at the ownership of a verified domain (addendum E14): one without its TXT record is lost after a day of grace, of which
+ * the owner is told.
+ * @param due the domain as it was before the look
+ */
+export async function recheckDomain(services: Services, due: DomainRow, look: DomainLook): Promise<Recheck> {
+  const now = services.clock()
+  const found = await withDomain(services, due.id, async (tx, domain): Promise<Recheck> => {
+    // whoever changed it in the meantime has looked later
+    if (domain.attempt !== due.attempt || domain.verified_at === null) return 'unknown'
+    if (domain.proven_at?.getTime() !== due.proven_at?.getTime()) return 'proven'
+    if (look.ownership === 'proven') {
+      await proveDomain(tx, domain.id, look, now)
+      return 'proven'
+    }
+    if (look.ownership === 'unknown') {
+      await saveFindings(tx, domain.id, look, new Date(now.getTime() + unknownPauseMs))
+      return 'unknown'
+    }
+    await saveFindings(tx, domain.id, look, nextRecheck(now))
+    return (await lose(tx, services, domain, now)) ? 'lost' : 'missing'
+  })
+  return found ?? 'unknown'
+}
+
+/** Ends the verification of a domain whose record was known to be missing, when its grace is over. */
+async function lose(tx: Tx, services: Services, domain: DomainRecord, now: Date): Promise<boolean> {
+  const { config, log } = services
+  const { project_id, site_id, site_name } = domain
+  const run = { domain_id: domain.id, attempt: domain.attempt }
+  if (await markMissing(tx, run, now)) {
+    const text = missingLetter(domain.domain, site_name, lastMoment(domain.proven_at ?? now, now))
+    await queueMailToOwner(tx, project_id, text, mailOptions(services))
+    tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'proof of the domain missing'))
+    return false
+  }
+  if (!(await loseDomain(tx, run, now, new Date(now.getTime() + config.dns.checkIntervalMs)))) return false
+  await queueMailToOwner(tx, project_id, lostLetter(domain.domain, site_name), mailOptions(services))
+  await startWorkflow(tx, connectionStart(services, { ...domain, attempt: run.attempt + 1 }))
+  await bumpRoutes(tx, { site_id })
+  tx.afterCommit(() => log.warn({ ...run, domain: domain.domain }, 'domain not verified any more'))
+  return true
+}
+
+/** The owner has a day in any case, however late it was noticed. */
+const lastMoment = (provenAt: Date, now: Date) =>
+  new Date(Math.max(provenAt.getTime() + domainProofPeriodMs, now.getTime() + domainRecheckMs))

@@ -1,0 +1,22 @@
+import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
+import type { Cas } from '../infra/cas/cas.ts'
+import type { Config } from '../infra/config.ts'
+import type { PreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import type { Keyring } from '../infra/crypto/seal.ts'
+import type { Db } from '../infra/db/database.ts'
+import type { Logger } from '../infra/log.ts'
+
+/** What the services work with; made once per process. */
+export interface Services {
+  readonly config: Config
+  /** The pool, or one caller's share of its connections. */
+  readonly db: Db
+  readonly cas: Cas
+  readonly buildLogs: BuildLogs
+  readonly previewTokens: PreviewTokens
+  readonly keyring: Keyring
+  /** Sends the starts and signals of workflows that transactions wrote; `transact` wakes it. */
+  readonly relay: { wake(): void }
+  readonly log: Logger
+  readonly clock: () => Date
+}

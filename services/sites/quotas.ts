@@ -1,0 +1,51 @@
+import { conflict, invalid, paymentRequired } from '../../core/errors.ts'
+import { isShortSubdomain } from '../../core/hostnames.ts'
+import { freeSubdomainLength } from '../../core/limits.ts'
+import { readable } from '../../core/mails.ts'
+import { claimLimit, type PlanName, planAllows, planFor, planTitle, upgradeLifts } from '../../core/plans.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { ProjectRow } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
+import { countSites } from './sites.ts'
+import { countHeldSubdomains, type HeldNames } from './subdomains.ts'
+
+/** @throws AppError `payment_required` when a higher plan allows more sites, else `conflict` */
+export async function checkSiteQuota(db: Db, { config }: Services, project: ProjectRow): Promise<void> {
+  const limit = config.plans[project.plan].sites
+  if (limit === null || (await countSites(db, project.id)) < limit) return
+  const message = `the ${planTitle(project.plan)} plan allows ${limit} sites: delete one`
+  throw upgradeLifts(config.plans, project.plan, 'sites') ? paymentRequired(`${message} or change the plan`) : conflict(message)
+}
+
+/**
+ * A name stays held for weeks after its site, so a project that creates and deletes would hold any number of them. A name that the
+ * project holds already is no new one.
+ * @throws AppError `conflict`
+ */
+export async function checkHeldSubdomains(
+  tx: Tx,
+  { config, clock }: Services,
+  project: ProjectRow,
+  wanted: string,
+): Promise<void> {
+  const limit = claimLimit(config.plans[project.plan].sites)
+  if (limit === null) return
+  const held = await countHeldSubdomains(tx, { project_id: project.id, subdomain: wanted }, { limit, now: clock() })
+  if (held.count >= limit) throw tooManyHeld('subdomains, with those of deleted sites', project.plan, limit, held)
+}
+
+export function tooManyHeld(what: string, plan: PlanName, limit: number, { count, next_free_at }: HeldNames) {
+  const wait = next_free_at ? `wait until ${readable(next_free_at)}` : 'delete one'
+  return conflict(
+    `the project holds ${count} ${what}, and the ${planTitle(plan)} plan allows ${limit}: take one of its own again, or ${wait}`,
+  )
+}
+
+/** @throws AppError `invalid` when the name is too short for the plan */
+export function requirePlanFor(subdomain: string, plan: PlanName): void {
+  if (!isShortSubdomain(subdomain) || planAllows(plan, 'short_subdomain')) return
+  throw invalid(
+    `subdomains of fewer than ${freeSubdomainLength} characters need the ${planFor('short_subdomain')} plan or higher`,
+  )
+}
