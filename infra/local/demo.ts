@@ -1,8 +1,12 @@
+import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { ApiAnswer, CallApi } from './api-client.ts'
+import type { Config } from '../config.ts'
+import { type ApiAnswer, apiOnSocket, type CallApi } from './api-client.ts'
 import { readSecret, writeSecret } from './secrets.ts'
+import { waitUntil } from './wait.ts'
 
 const projectName = 'Demo'
 const subdomain = 'plinth-demo'
@@ -19,7 +23,8 @@ export interface Demo {
  * Makes the demo project, its key and its site through the API, as an operator would. Whatever is there is kept, so a start that was
  * killed in between is completed by the next one; a site that was deleted later is not made again.
  */
-export async function openDemo(call: CallApi, operatorToken: string, dataDir: string): Promise<Demo> {
+export async function openDemo({ sockets, dataDir }: Pick<Config, 'sockets' | 'dataDir'>, operatorToken: string): Promise<Demo> {
+  const call = apiOnSocket(sockets.api)
   const keyFile = join(dataDir, 'demo-key')
   const doneFile = join(dataDir, 'demo-site-id')
   const key = await openKey(call, operatorToken, keyFile)
@@ -33,6 +38,7 @@ export async function openDemo(call: CallApi, operatorToken: string, dataDir: st
   const deploy =
     deploys[0] ?? expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles() }))
   await published(call, key, deploy.id)
+  await waitUntil('the demo site', () => isServed(sockets.edge, site.url), { timeoutMs: 10_000 })
   await writeSecret(doneFile, site.id)
   return { key, keyFile, site }
 }
@@ -72,6 +78,14 @@ async function published(call: CallApi, key: string, deployId: string): Promise<
     if (Date.now() > deadline) throw new Error(`the demo site was not published within 30 s: its deploy is still ${status}`)
     await delay(25)
   }
+}
+
+/** Whether the edge has heard of the deploy. */
+async function isServed(edgeSocket: string, url: string): Promise<boolean> {
+  const outgoing = request({ socketPath: edgeSocket, headers: { host: new URL(url).host } }).end()
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  response.resume()
+  return response.statusCode === 200
 }
 
 async function demoFiles(): Promise<{ path: string; content: string }[]> {

@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { searchAttributes } from '../../core/search-attributes.ts'
 import type { Role } from '../config/setting.ts'
 import { type Config, parseSecretKey } from '../config.ts'
-import { apiOnSocket } from './api-client.ts'
 import { prepareBuildTools } from './build-tools.ts'
 import { startCaddy } from './caddy-process.ts'
 import { trimLogs } from './child.ts'
@@ -138,9 +137,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   const config = await withBuild
   report(await isolationLine(config.build.dir))
   const demo =
-    settings.database.url === undefined
-      ? await timed('demo site', report, () => openDemo(apiOnSocket(config.sockets.api), token.value, config.dataDir))
-      : undefined
+    settings.database.url === undefined ? await timed('demo site', report, () => openDemo(config, token.value)) : undefined
   starting.signal.throwIfAborted()
   outer.removeEventListener('abort', giveUp)
   const started = stack.move()

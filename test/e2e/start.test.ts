@@ -136,7 +136,7 @@ test('B04 D01: a plain folder sent with the printed line is live', async () => {
   })
   expect(await deploy(folder)).toMatchObject({ status: 'active', build_mode: 'static' })
   const site = started.line('Site')
-  expect((await get(`${site}/`)).page).toContain('plain')
+  await expect.poll(async () => (await get(`${site}/`)).page).toContain('plain')
   expect((await get(`${site}/about`)).page).toContain('about')
   expect((await get(`https://plinth-demo.plinth.localhost:${ports.https}/about`)).page).toContain('about')
   expect((await get(`${site}/.env`)).page).not.toContain('SECRET')
