@@ -4,6 +4,7 @@ import { smallBodyBytes } from '../core/limits.ts'
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
 import { suspended } from '../services/projects/projects.ts'
+import { inTrash, isTrashed } from '../services/sites/sites.ts'
 import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
@@ -26,7 +27,7 @@ export function authorize(op: Operation, ctx: Context): void {
 
 /**
  * The one path of every call after its caller is known and authorized, in the order of addendum E1: schema (422), existence (404), then
- * suspension and plan (402); quotas and states follow in the handler. `receive` hands over the parsed body.
+ * suspension and plan (402), then the trash (409); quotas and other states follow in the handler. `receive` hands over the parsed body.
  */
 export async function invoke(op: Operation, ctx: Context, receive: () => Promise<RawCall>, pathNames: readonly string[] = []) {
   const { input: raw, bytes = 0, upload, texts } = await receive()
@@ -37,6 +38,7 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
     if (op.requires && !planAllows(ctx.caller.plan, op.requires)) {
       throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`)
     }
+    if (op.whenTrashed === 'refuse' && isTrashed(target)) throw inTrash()
     const received = { ...(op.raw ? { upload } : {}), ...(op.largeBody ? { texts } : {}) }
     return await op.handler(ctx, { ...(input as object), ...received } as never, target)
   }

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { Feature } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
+import type { OfSite } from '../services/sites/sites.ts'
 import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
@@ -71,6 +72,8 @@ export interface Operation {
   readonly largeBody?: { readonly maxBytes: number; readonly longMembers: readonly string[] }
   readonly requires?: Feature
   readonly whenSuspended?: 'refuse'
+  /** Its `load` answers a site, or what belongs to one. What a transaction changes is refused there too: the site may be trashed in the meantime. */
+  readonly whenTrashed?: 'refuse'
   readonly output: z.ZodType
   /** Statuses it may answer besides those that every operation may. */
   readonly errors: readonly ErrorStatus[]
@@ -83,10 +86,11 @@ export interface Operation {
 }
 
 interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target>
-  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example' | 'events'> {
+  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example' | 'events' | 'whenTrashed'> {
   readonly input: Input
   readonly output: Output
   readonly errors?: readonly ErrorStatus[]
+  readonly whenTrashed?: Target extends OfSite ? 'refuse' : never
   readonly example?: Partial<z.input<Input>>
   /** Finds what the call is about; throws `not_found`, so that another project's ids look absent before any plan or state. */
   readonly load?: (ctx: Context, input: z.output<Input>) => Promise<Target>

@@ -6,7 +6,6 @@ import { activateDeploy } from '../../services/deploys/activate.ts'
 import { listDeploys } from '../../services/deploys/deploys.ts'
 import { checkDeployGates } from '../../services/deploys/gates.ts'
 import { deleteDeployFiles } from '../../services/deploys/purge.ts'
-import { inTrash } from '../../services/sites/sites.ts'
 import { bytesOf, findBlobSizes, newBlobs } from '../../services/storage/blobs.ts'
 import { beginUpload, chargedBytes } from '../../services/storage/pending-upload.ts'
 import { acceptFiles } from '../accept-files.ts'
@@ -55,10 +54,10 @@ export const deploy_site = operation({
     maxBytes: maxArchiveBytes,
   },
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: Deploy,
   errors: [400, 402, 409, 429],
   handler: async (ctx, { activate, upload }, site) => {
-    if (site.deletion_scheduled_at) throw inTrash()
     const { project_id: id, plan, suspended } = ctx.caller
     const charged = chargedBytes(upload)
     await using pending = await beginUpload(ctx, { project_id: id, bytes: charged })
@@ -112,10 +111,10 @@ export const deploy_files = operation({
   },
   largeBody: { maxBytes: maxDeployFilesBodyBytes, longMembers: ['content'] },
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: Deploy,
   errors: [400, 402, 409, 429, 503],
   handler: async (ctx, input, site) => {
-    if (site.deletion_scheduled_at) throw inTrash()
     const { files, skipped_paths } = readEntries(input.files, (entry, place) => readContent(entry, place, input.texts))
     requireStaticSite(files)
     const { project_id: id, plan, suspended } = ctx.caller

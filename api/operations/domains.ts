@@ -6,7 +6,6 @@ import { isPublicSuffix, toAsciiDomain } from '../../infra/dns/names.ts'
 import { attachDomain, detachDomain } from '../../services/domains/attach.ts'
 import { findDomain, listDomains, noSuchDomain } from '../../services/domains/domains.ts'
 import { saveLook, takeLookUps } from '../../services/domains/verify.ts'
-import { inTrash } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
 import { Domain, domain_id, domainOfCaller, domainView, domainViews, findings, findingsOf } from '../views/domain.ts'
@@ -80,6 +79,7 @@ export const verify_domain = operation({
   scope: 'editor',
   input: z.object({ domain_id }),
   load: domainOfCaller,
+  whenTrashed: 'refuse',
   output: z
     .object({
       verified: z.boolean(),
@@ -90,7 +90,6 @@ export const verify_domain = operation({
     .meta({ id: 'Verification' }),
   errors: [409, 429],
   handler: async (ctx, { domain_id }, domain) => {
-    if (domain.trashed) throw inTrash()
     if (!(await takeLookUps(ctx, domain))) return await throttled(ctx, domain_id)
     const look = await ctx.lookUpDomain(domain)
     const row = await saveLook(ctx, domain_id, look)

@@ -4,8 +4,6 @@ import { connectRepository, disconnectRepository, makeSecretOfWebhook } from '..
 import { findConnection } from '../../services/git/connections.ts'
 import { makeDeployHook, removeDeployHook } from '../../services/git/deploy-hooks.ts'
 import { newestGitDeploy } from '../../services/git/deploys.ts'
-import { inTrash, type SiteRow } from '../../services/sites/sites.ts'
-import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
 import { connectionInput, readConnection } from '../repository-settings.ts'
 import { Deploy, deployView } from '../views/deploy.ts'
@@ -77,20 +75,16 @@ export const deploy_git = operation({
   scope: 'editor',
   input: z.object({ site_id }),
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: Deploy,
   errors: [402, 409, 429],
   handler: async (ctx, _input, site) => {
-    await requireConnection(ctx, site)
+    // an early refusal, for a message that fits
+    if (!(await findConnection(ctx.db, site.id))) throw notConnected()
     const { deploy } = await acceptGitDeploy(ctx, site, { git: null })
     return await deployView(ctx, deploy)
   },
 })
-
-/** An early refusal, for a message that fits. */
-async function requireConnection(ctx: Context, site: SiteRow): Promise<void> {
-  if (site.deletion_scheduled_at) throw inTrash()
-  if (!(await findConnection(ctx.db, site.id))) throw notConnected()
-}
 
 export const rotate_git_webhook = operation({
   id: 'rotate_git_webhook',
@@ -102,6 +96,7 @@ export const rotate_git_webhook = operation({
   scope: 'editor',
   input: z.object({ site_id }),
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: z
     .object({
       url: z.url(),
@@ -112,7 +107,6 @@ export const rotate_git_webhook = operation({
     .meta({ id: 'WebhookSecret' }),
   errors: [409],
   handler: async (ctx, { site_id }, site) => {
-    if (site.deletion_scheduled_at) throw inTrash()
     return { url: webhookUrl(ctx.config, site_id), secret: await makeSecretOfWebhook(ctx, site) }
   },
 })
@@ -127,10 +121,10 @@ export const rotate_deploy_hook = operation({
   scope: 'editor',
   input: z.object({ site_id }),
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: z.object({ url: z.url(), created_at: time }).meta({ id: 'DeployHook' }),
   errors: [409],
   handler: async (ctx, _input, site) => {
-    if (site.deletion_scheduled_at) throw inTrash()
     const { secret, created_at } = await makeDeployHook(ctx, site)
     return { url: `${ctx.config.urls.base}/hooks/deploy/${secret}`, created_at: isoTime(created_at) }
   },

@@ -5,7 +5,6 @@ import { sha256Pattern } from '../../core/manifest.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findDeploy } from '../../services/deploys/deploys.ts'
 import { checkDeployGates, checkPreviews } from '../../services/deploys/gates.ts'
-import { inTrash } from '../../services/sites/sites.ts'
 import { findBlobSizes, missingBlobs, renewBlobs } from '../../services/storage/blobs.ts'
 import { beginUpload } from '../../services/storage/pending-upload.ts'
 import { receiveBlob } from '../../services/storage/receive-blob.ts'
@@ -69,10 +68,10 @@ export const check_deploy = operation({
   example,
   maxBodyBytes: maxManifestBodyBytes,
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: z.object({ missing: z.array(sha256) }).meta({ id: 'DeployCheck' }),
   errors: [400, 402, 409],
-  handler: async (ctx, input, site) => {
-    if (site.deletion_scheduled_at) throw inTrash()
+  handler: async (ctx, input, _site) => {
     const hashes = [...new Set(hashesOf(readEntries(input.files, readHash).files))]
     checkPreviews(ctx.caller.plan, input.activate)
     const held = await renewBlobs(ctx, ctx.caller.project_id, hashes)
@@ -123,11 +122,11 @@ export const deploy_manifest = operation({
   example,
   maxBodyBytes: maxManifestBodyBytes,
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: Deploy,
   errors: [400, 402, 409, 429],
   errorBodies: { 400: MissingBlobs },
   handler: async (ctx, input, site) => {
-    if (site.deletion_scheduled_at) throw inTrash()
     const { files: references, skipped_paths } = readEntries(input.files, readHash)
     requireStaticSite(references)
     const { project_id: id, plan, suspended } = ctx.caller

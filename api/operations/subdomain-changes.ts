@@ -56,6 +56,7 @@ export const cancel_site_subdomain_change = operation({
   scope: 'editor',
   input: z.object({ site_id }),
   load: siteOfCaller,
+  whenTrashed: 'refuse',
   output: SubdomainChange,
   errors: [409],
   handler: async (ctx, { site_id }, site) => {

@@ -59,6 +59,11 @@ export async function lockLiveSite(tx: Tx, projectId: string, id: string): Promi
   return site
 }
 
+/** A site, or what belongs to one and says whether that is in the trash. */
+export type OfSite = { readonly deletion_scheduled_at: Date | null } | { readonly trashed: boolean }
+
+export const isTrashed = (row: OfSite): boolean => ('trashed' in row ? row.trashed : row.deletion_scheduled_at !== null)
+
 export const inTrash = () => conflict('the site is in the trash; restore it first')
 export const noSuchSite = () => notFound('there is no site with this id in the project; list_sites shows them all')
 
