@@ -3,7 +3,8 @@ import { PassThrough, type Readable, type Writable } from 'node:stream'
 import type { Context as Koa } from 'koa'
 import { z } from 'zod'
 import { unprocessable } from '../core/errors.ts'
-import type { Operation, ServerSentEvent } from './operation.ts'
+import type { ServerSentEvent } from './follow-logs.ts'
+import type { Operation } from './operation.ts'
 
 /** Sent when nothing happens, so that no proxy takes the connection for dead. */
 const keepAliveMs = 15_000

@@ -6,12 +6,18 @@ import { readLogText } from '../infra/build-logs/text.ts'
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
 import { type DeployRow, findDeploy } from '../services/deploys/deploys.ts'
-import type { ServerSentEvent } from './operation.ts'
 
 const logPollMs = 200
 const pollsPerRow = 5
 const maxFollowers = 200
 const maxFollowersOfProject = 20
+
+/** One event of a stream: `id` is where a client resumes that has lost its connection, `data` becomes JSON. */
+export interface ServerSentEvent {
+  readonly event: string
+  readonly id?: string
+  readonly data: unknown
+}
 
 export interface FollowDeps {
   readonly db: Db

@@ -4,6 +4,7 @@ import type { Scope } from '../core/scopes.ts'
 import type { OfSite } from '../services/sites/sites.ts'
 import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
+import type { ServerSentEvent } from './follow-logs.ts'
 import type { LongTexts } from './long-texts.ts'
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -23,13 +24,6 @@ export interface ToolHints {
   readonly destructive?: boolean
   /** The tool takes `confirm` besides its input and refuses without `confirm: true`; it is destructive. REST does not ask. */
   readonly confirm?: boolean
-}
-
-/** One event of a stream: `id` is where a client resumes that has lost its connection, `data` becomes JSON. */
-export interface ServerSentEvent {
-  readonly event: string
-  readonly id?: string
-  readonly data: unknown
 }
 
 /** What a stream of events ends with: its client leaves, or the server drains. */

@@ -1,4 +1,4 @@
-import type { Forge, GitEvent, PullRequest, Push } from './git-push.ts'
+import type { Forge, GitEvent, PullRequest, Push } from './git-events.ts'
 
 /** What of a connection decides about a push. */
 export interface PushRules {

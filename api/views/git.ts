@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { forges } from '../../core/git-push.ts'
+import { forges } from '../../core/git-events.ts'
 import type { Config } from '../../infra/config.ts'
 import type { DeployRow } from '../../services/deploys/deploys.ts'
 import type { GitConnectionRow } from '../../services/git/connections.ts'

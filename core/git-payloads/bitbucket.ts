@@ -1,4 +1,4 @@
-import type { GitEvent, PullRequest } from '../git-push.ts'
+import type { GitEvent, PullRequest } from '../git-events.ts'
 import { branchOf, commitOf, field, list, long, nameOf, nothingFollows, notOfBranch, short, text } from './fields.ts'
 
 /** Bitbucket Cloud. */

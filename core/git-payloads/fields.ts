@@ -1,4 +1,4 @@
-import type { GitEvent, Push } from '../git-push.ts'
+import type { GitEvent, Push } from '../git-events.ts'
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,4 +1,4 @@
-import type { GitEvent, PullRequest } from '../git-push.ts'
+import type { GitEvent, PullRequest } from '../git-events.ts'
 import {
   branchOf,
   changedFiles,

@@ -1,4 +1,4 @@
-import type { GitEvent, PullRequest } from '../git-push.ts'
+import type { GitEvent, PullRequest } from '../git-events.ts'
 import { branchOf, changedFiles, commitOf, field, list, long, nothingFollows, notOfBranch, short, text } from './fields.ts'
 
 export function parseGitLab(event: string, body: unknown): GitEvent {

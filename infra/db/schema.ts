@@ -2,7 +2,7 @@ import type { Generated } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
-import type { Forge } from '../../core/git-push.ts'
+import type { Forge } from '../../core/git-events.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 

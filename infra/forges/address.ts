@@ -1,4 +1,4 @@
-import type { Forge } from '../../core/git-push.ts'
+import type { Forge } from '../../core/git-events.ts'
 
 /** The forges that reports go to. */
 export type ReportForge = Extract<Forge, 'github' | 'gitlab' | 'gitea' | 'bitbucket'>

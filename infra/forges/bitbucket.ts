@@ -1,7 +1,7 @@
 import { basicOr } from './authorization.ts'
-import type { ForgeClient } from './client.ts'
 import { type Comments, linkMarker, putComment } from './comment.ts'
 import { field, idIn, list, requireId, text } from './json.ts'
+import type { ForgeClient } from './reports.ts'
 import type { Api } from './transport.ts'
 
 const needs = { status: 'the permission to read repositories', comment: 'the permission to write pull requests' }

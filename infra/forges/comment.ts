@@ -1,4 +1,4 @@
-import type { CommentReport } from './client.ts'
+import type { CommentReport } from './reports.ts'
 import { ForgeError } from './transport.ts'
 
 export interface Comment {

@@ -1,8 +1,8 @@
 import { basicOr } from './authorization.ts'
-import type { ForgeClient } from './client.ts'
 import { type Comments, htmlMarker, putComment } from './comment.ts'
 import { commentOf } from './github.ts'
 import { idIn, requireId } from './json.ts'
+import type { ForgeClient } from './reports.ts'
 import type { Api } from './transport.ts'
 
 const needs = { status: 'the permission write:repository', comment: 'the permission write:issue' }

@@ -1,7 +1,7 @@
 import { bearer } from './authorization.ts'
-import type { DeploymentReport, ForgeClient } from './client.ts'
 import { type Comments, htmlMarker, putComment } from './comment.ts'
 import { field, idIn, requireId, text } from './json.ts'
+import type { DeploymentReport, ForgeClient } from './reports.ts'
 import type { Api } from './transport.ts'
 
 const needs = {

@@ -1,7 +1,7 @@
 import { bearer } from './authorization.ts'
-import type { DeploymentReport, ForgeClient, StatusReport } from './client.ts'
 import { type Comments, htmlMarker, putComment } from './comment.ts'
 import { idIn, requireId, text } from './json.ts'
+import type { DeploymentReport, ForgeClient, StatusReport } from './reports.ts'
 import { type Api, ForgeError } from './transport.ts'
 
 const needs = 'the scope api and at least the role Developer'

@@ -1,5 +1,5 @@
 import { inlineCode, oneLine } from '../../core/inline-code.ts'
-import type { ReportState } from './client.ts'
+import type { ReportState } from './reports.ts'
 
 export interface ReportFacts {
   readonly site_name: string

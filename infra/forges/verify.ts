@@ -1,5 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { type Forge, forgeOf, type Headers, headerOf } from '../../core/git-push.ts'
+import type { Forge, Headers } from '../../core/git-events.ts'
+import { forgeOf, headerOf } from '../../core/git-push.ts'
 
 export interface SignedDelivery {
   readonly headers: Headers

@@ -1,23 +1,17 @@
 import { LRUCache } from 'lru-cache'
-import { isPage, type PageFacts } from '../../core/checks.ts'
+import { isPage } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { compressible } from '../../core/media.ts'
 import type { ObjectBatch } from '../../infra/cas/cas.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
 import type { FactsReader } from './facts-reader.ts'
+import type { BlobFacts } from './facts-thread.ts'
 
 /** Of a file, at most this much is looked at. */
 const maxReadBytes = 1024 * 1024
 /** Files of kinds that may be anything are looked at when they are this small. */
 const maxUnknownBytes = 64 * 1024
 const maxCacheBytes = 16 * 1024 * 1024
-
-/** What the bytes of a file tell, wherever it is published. */
-export interface BlobFacts {
-  readonly page?: PageFacts
-  /** The kind of a secret in it. */
-  readonly secret?: string
-}
 
 /** How much of the file is read. */
 export const bytesToRead = ({ size }: Pick<ManifestEntry, 'size'>) => Math.min(size, maxReadBytes)

@@ -1,8 +1,7 @@
 import { join } from 'node:path'
 import { createFairQueue } from '../../infra/fair-queue.ts'
 import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra/limited-thread.ts'
-import type { BlobFacts } from './blob-facts.ts'
-import type { FactsCalls, FileToRead } from './facts-thread.ts'
+import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
 
 export interface FactsReader extends AsyncDisposable {
   /**

@@ -1,6 +1,6 @@
 import { findSecret } from '../../core/checks/secrets.ts'
+import type { PageFacts } from '../../core/checks.ts'
 import { serveCalls } from '../../infra/serve-calls.ts'
-import type { BlobFacts } from './blob-facts.ts'
 import { readPageFacts } from './page-facts.ts'
 
 // The thread that reads files of tenants, one after the other: see facts-reader.ts.
@@ -9,6 +9,13 @@ export interface FileToRead {
   readonly bytes: Uint8Array
   /** Whether to read it as HTML. */
   readonly page: boolean
+}
+
+/** What the bytes of a file tell, wherever it is published. */
+export interface BlobFacts {
+  readonly page?: PageFacts
+  /** The kind of a secret in it. */
+  readonly secret?: string
 }
 
 const calls = {

@@ -4,8 +4,9 @@ import { collectFindings, type Findings, type Recommendation } from '../../core/
 import { checkFile, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
-import { type BlobFacts, bytesToRead, createBlobReader, tellsSomething } from './blob-facts.ts'
+import { bytesToRead, createBlobReader, tellsSomething } from './blob-facts.ts'
 import type { FactsReader } from './facts-reader.ts'
+import type { BlobFacts } from './facts-thread.ts'
 import { createPace } from './pace.ts'
 
 export interface CheckOptions {

@@ -2,27 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { replacedLetter } from '../../core/domain-letters.ts'
 import { conflict } from '../../core/errors.ts'
 import { unprovenDomainPeriodMs } from '../../core/limits.ts'
-import { orderRetrySignal } from '../../workflows/contract/certificates.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
 import { queueMailToOwner } from '../emails/emails.ts'
-import { bumpRoutes } from '../feeds/routes.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { inTrash, lockSite, type SiteRow } from '../sites/sites.ts'
 import type { Tx } from '../transact.ts'
 import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
 import { resumeClaim } from './claims.ts'
-import {
-  type DomainRecord,
-  deleteDomain,
-  findDomain,
-  insertDomain,
-  isDomainAttached,
-  noSuchDomain,
-  removeUnproven,
-  type WantedDomain,
-  withDomain,
-} from './domains.ts'
+import { removeUnproven } from './detach.ts'
+import { type DomainRecord, findDomain, insertDomain, isDomainAttached, noSuchDomain, type WantedDomain } from './domains.ts'
 import { checkDomainClaims, checkDomainQuota } from './quotas.ts'
 
 /**
@@ -82,22 +71,3 @@ const attached = (domain: string) =>
 /** The workflow of an attempt to connect the domain. */
 export const connectionStart = ({ config }: Services, domain: DomainRecord) =>
   domainStart({ ...domain, domain_id: domain.id, check_interval_ms: config.dns.checkIntervalMs })
-
-/** Detaches a domain; its certificate goes with it, and the edge learns of it with the commit. @throws AppError `not_found` */
-export async function detachDomain(
-  services: Services,
-  { id: domain_id, project_id }: Pick<DomainRecord, 'id' | 'project_id'>,
-): Promise<void> {
-  const { clock, log } = services
-  const isDetached = await withDomain(services, domain_id, async (tx, { order_id }) => {
-    const row = await deleteDomain(tx, project_id, domain_id, clock())
-    if (!row) return false
-    const { site_id, domain } = row
-    const order = order_id ? [orderRetrySignal({ order_id })] : []
-    await signalWorkflows(tx, [domainChangedSignal({ domain_id, attempt: row.attempt }), ...order])
-    if (row.verified_at) await bumpRoutes(tx, { site_id })
-    tx.afterCommit(() => log.info({ domain_id, site_id, domain }, 'domain deleted'))
-    return true
-  })
-  if (!isDetached) throw noSuchDomain()
-}

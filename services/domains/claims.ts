@@ -3,16 +3,9 @@ import { maxLookUpsPerPause, releasedDomainPeriodMs } from '../../core/limits.ts
 import type { Allowance } from '../projects/allowances.ts'
 import type { HeldNames } from '../sites/subdomains.ts'
 import type { Tx } from '../transact.ts'
-import type { DomainRow, WantedDomain } from './domains.ts'
+import type { DomainClaim, DomainRow, WantedDomain } from './domains.ts'
 
 // A project that deletes a domain and adds it again continues its claim: the age without a proof, and the pause between look-ups.
-
-/** What a domain row begins with. */
-export interface DomainClaim {
-  /** Since when the project claims the domain without having proved it. */
-  readonly claimed_at: Date
-  readonly looked_up_at: Date | null
-}
 
 /** Keeps the claims of domains that were just deleted. */
 export async function keepClaims(tx: Tx, deleted: readonly DomainRow[], now: Date): Promise<void> {

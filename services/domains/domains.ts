@@ -7,7 +7,6 @@ import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
-import { type DomainClaim, keepClaims } from './claims.ts'
 
 export type DomainRow = Selectable<DB['domains']>
 
@@ -55,6 +54,13 @@ export interface WantedDomain {
   readonly project_id: string
 }
 
+/** What a domain row begins with. */
+export interface DomainClaim {
+  /** Since when the project claims the domain without having proved it. */
+  readonly claimed_at: Date
+  readonly looked_up_at: Date | null
+}
+
 /** Whether the domain is attached: rows of other projects that are claimed since before `unprovenBefore` without a proof do not count. */
 export async function isDomainAttached(db: Db, { domain, project_id }: WantedDomain, unprovenBefore: Date): Promise<boolean> {
   const row = await db
@@ -63,24 +69,6 @@ export async function isDomainAttached(db: Db, { domain, project_id }: WantedDom
     .where('domain', '=', domain)
     .executeTakeFirst()
   return row !== undefined && (row.project_id === project_id || row.verified_at !== null || row.claimed_at >= unprovenBefore)
-}
-
-/** Removes the row that {@link isDomainAttached} does not count; undefined when there is none. */
-export async function removeUnproven(
-  tx: Tx,
-  { domain, project_id }: WantedDomain,
-  { before, now }: { readonly before: Date; readonly now: Date },
-): Promise<DomainRow | undefined> {
-  const removed = await tx
-    .deleteFrom('domains')
-    .where('domain', '=', domain)
-    .where('project_id', '!=', project_id)
-    .where('verified_at', 'is', null)
-    .where('claimed_at', '<', before)
-    .returningAll()
-    .execute()
-  await keepClaims(tx, removed, now)
-  return removed[0]
 }
 
 /** Undefined when the domain is taken. */
@@ -95,20 +83,6 @@ export function insertDomain(
     .onConflict((conflict) => conflict.column('domain').doNothing())
     .returningAll()
     .executeTakeFirst()
-}
-
-/** Its certificate goes with it. Undefined when the project has no such domain. The caller holds the lock of the site. */
-export async function deleteDomain(tx: Tx, projectId: string, id: string, now: Date): Promise<DomainRow | undefined> {
-  const deleted = await tx.deleteFrom('domains').where('project_id', '=', projectId).where('id', '=', id).returningAll().execute()
-  await keepClaims(tx, deleted, now)
-  return deleted[0]
-}
-
-/** Detaches every domain of the site, under its lock; their certificates go with them. */
-export async function deleteDomainsOfSite(tx: Tx, siteId: string, now: Date): Promise<DomainRow[]> {
-  const deleted = await tx.deleteFrom('domains').where('site_id', '=', siteId).returningAll().execute()
-  await keepClaims(tx, deleted, now)
-  return deleted
 }
 
 /**

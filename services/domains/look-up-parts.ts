@@ -2,10 +2,16 @@ import { openAuthorities } from '../../infra/acme/authorities.ts'
 import { AcmeError } from '../../infra/acme/errors.ts'
 import { openReachCheck } from '../../infra/acme/reach.ts'
 import type { Config } from '../../infra/config.ts'
-import type { LookUpParts } from './look-up.ts'
 
 /** An authority changes its names in years. */
 const issuersPeriodMs = 3_600_000
+
+export interface LookUpParts {
+  /** Names of the certificate authority in CAA records; nothing is refused while they are unknown. */
+  readonly findIssuers?: (signal: AbortSignal) => Promise<readonly string[]>
+  /** Asks for our own token at the name, on port 80. */
+  readonly checkReach?: (name: string, signal: AbortSignal) => Promise<{ readonly ok: boolean; readonly message: string }>
+}
 
 /**
  * What is asked besides the name servers, as far as the settings allow it.

@@ -14,7 +14,7 @@ import {
   judgeServers,
   type Ownership,
 } from './diagnoses.ts'
-import { openLookUpParts } from './look-up-parts.ts'
+import { type LookUpParts, openLookUpParts } from './look-up-parts.ts'
 
 /** What the DNS says of a domain at one moment. */
 export interface DomainLook {
@@ -27,13 +27,6 @@ export interface DomainLook {
 
 /** Answers within 5 s whatever the name servers do, and never rejects. */
 export type LookUpDomain = (domain: { readonly domain: string; readonly verification_token: string }) => Promise<DomainLook>
-
-export interface LookUpParts {
-  /** Names of the certificate authority in CAA records; nothing is refused while they are unknown. */
-  readonly findIssuers?: (signal: AbortSignal) => Promise<readonly string[]>
-  /** Asks for our own token at the name, on port 80. */
-  readonly checkReach?: (name: string, signal: AbortSignal) => Promise<{ readonly ok: boolean; readonly message: string }>
-}
 
 /** What is left of 5 s is for reading answers and for the database. */
 const inAllMs = 4000

@@ -1,5 +1,5 @@
 import { type Insertable, type Selectable, sql } from 'kysely'
-import type { Forge } from '../../core/git-push.ts'
+import type { Forge } from '../../core/git-events.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'

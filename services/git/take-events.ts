@@ -8,7 +8,7 @@ import {
   previewRef,
   type SkipReason,
 } from '../../core/git-decision.ts'
-import type { Delivery, Forge, GitEvent, PullRequest, Push } from '../../core/git-push.ts'
+import type { Delivery, Forge, GitEvent, PullRequest, Push } from '../../core/git-events.ts'
 import { planAllows } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { closeGitPreview, findGitPreview, openGitPreview } from '../previews/git-previews.ts'

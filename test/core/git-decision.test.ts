@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { decidePush, hasSkipMarker, isSameCommit, type PushRules, previewRef, touchesWatched } from '../../core/git-decision.ts'
-import type { GitEvent, PullRequest, Push } from '../../core/git-push.ts'
+import type { GitEvent, PullRequest, Push } from '../../core/git-events.ts'
 import { isBranchName } from '../../core/git-remotes.ts'
 
 const head = '1f0c8ff3a4b2f1a6c4c9e5b7d0a1b2c3d4e5f601'

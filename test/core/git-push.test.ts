@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { type GitEvent, type Push, parseDelivery, payloadText } from '../../core/git-push.ts'
+import type { GitEvent, Push } from '../../core/git-events.ts'
+import { parseDelivery, payloadText } from '../../core/git-push.ts'
 import { readWebhook, webhookNames } from '../infra/forges-fixtures.ts'
 
 const head = '1f0c8ff3a4b2f1a6c4c9e5b7d0a1b2c3d4e5f601'

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { forgeAddress } from '../../infra/forges/address.ts'
-import { type DeploymentReport, openForge, type StatusReport } from '../../infra/forges/client.ts'
+import { openForge } from '../../infra/forges/client.ts'
+import type { DeploymentReport, StatusReport } from '../../infra/forges/reports.ts'
 import { guardedSend } from '../../infra/forges/send.ts'
 import { ForgeError } from '../../infra/forges/transport.ts'
 import { type ForgeServer, startForgeServer, type Told } from './forges-server.ts'

@@ -1,0 +1,59 @@
+import { orderRetrySignal } from '../../workflows/contract/certificates.ts'
+import { domainChangedSignal } from '../../workflows/contract/domains.ts'
+import { bumpRoutes } from '../feeds/routes.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
+import { signalWorkflows } from '../workflow-messages.ts'
+import { keepClaims } from './claims.ts'
+import { type DomainRecord, type DomainRow, noSuchDomain, type WantedDomain, withDomain } from './domains.ts'
+
+/** Removes the row that {@link isDomainAttached} does not count; undefined when there is none. */
+export async function removeUnproven(
+  tx: Tx,
+  { domain, project_id }: WantedDomain,
+  { before, now }: { readonly before: Date; readonly now: Date },
+): Promise<DomainRow | undefined> {
+  const removed = await tx
+    .deleteFrom('domains')
+    .where('domain', '=', domain)
+    .where('project_id', '!=', project_id)
+    .where('verified_at', 'is', null)
+    .where('claimed_at', '<', before)
+    .returningAll()
+    .execute()
+  await keepClaims(tx, removed, now)
+  return removed[0]
+}
+
+/** Its certificate goes with it. Undefined when the project has no such domain. The caller holds the lock of the site. */
+async function deleteDomain(tx: Tx, projectId: string, id: string, now: Date): Promise<DomainRow | undefined> {
+  const deleted = await tx.deleteFrom('domains').where('project_id', '=', projectId).where('id', '=', id).returningAll().execute()
+  await keepClaims(tx, deleted, now)
+  return deleted[0]
+}
+
+/** Detaches every domain of the site, under its lock; their certificates go with them. */
+export async function deleteDomainsOfSite(tx: Tx, siteId: string, now: Date): Promise<DomainRow[]> {
+  const deleted = await tx.deleteFrom('domains').where('site_id', '=', siteId).returningAll().execute()
+  await keepClaims(tx, deleted, now)
+  return deleted
+}
+
+/** Detaches a domain; its certificate goes with it, and the edge learns of it with the commit. @throws AppError `not_found` */
+export async function detachDomain(
+  services: Services,
+  { id: domain_id, project_id }: Pick<DomainRecord, 'id' | 'project_id'>,
+): Promise<void> {
+  const { clock, log } = services
+  const isDetached = await withDomain(services, domain_id, async (tx, { order_id }) => {
+    const row = await deleteDomain(tx, project_id, domain_id, clock())
+    if (!row) return false
+    const { site_id, domain } = row
+    const order = order_id ? [orderRetrySignal({ order_id })] : []
+    await signalWorkflows(tx, [domainChangedSignal({ domain_id, attempt: row.attempt }), ...order])
+    if (row.verified_at) await bumpRoutes(tx, { site_id })
+    tx.afterCommit(() => log.info({ domain_id, site_id, domain }, 'domain deleted'))
+    return true
+  })
+  if (!isDetached) throw noSuchDomain()
+}
