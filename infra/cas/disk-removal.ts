@@ -1,0 +1,81 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type Places, suffix } from './disk-places.ts'
+import { absent, flushFolder, unlessThere } from './files.ts'
+
+/** See `remove` of the storage. */
+export async function removeObject(places: Places, sha256: string, before: Date): Promise<boolean> {
+  const path = places.pathOf(sha256)
+  const variants = Object.values(suffix).map((ending) => path + ending)
+  const there = await Promise.all([path, ...variants].map((file) => absent(stat(file))))
+  if (there.some((stats) => stats && stats.mtime >= before)) return false
+  // without the object its variants are what a crash left
+  if (there[0] && !(await removeUnlessRenewed(places, path, before))) return false
+  for (const variant of variants) await rm(variant, { force: true })
+  return true
+}
+
+/** Takes an object out of its place, unless it was stored again since `before`. False when it is there, or gone by itself. */
+async function removeUnlessRenewed({ incoming }: Places, path: string, before: Date): Promise<boolean> {
+  const aside = join(incoming, randomUUID())
+  if (!(await moveAside(path, aside))) return false
+  // another sweeper may take it for a leftover, when it is old
+  const taken = await absent(stat(aside))
+  const renewed = taken !== undefined && taken.mtime >= before
+  // it was stored between the look at its time and the renaming
+  if (renewed) await linkBack(aside, path)
+  await rm(aside, { force: true })
+  return !renewed
+}
+
+/** See `quarantine` of the storage. */
+export async function quarantineObject({ quarantine, pathOf }: Places, sha256: string): Promise<boolean> {
+  const path = pathOf(sha256)
+  const aside = join(quarantine, `${sha256}-${Date.now()}`)
+  await mkdir(quarantine, { recursive: true })
+  if (!(await moveAside(path, aside))) return false
+  await flushFolder(dirname(path))
+  if ((await hashOfFile(aside)) !== sha256) {
+    for (const ending of Object.values(suffix)) await rm(path + ending, { force: true })
+    return true
+  }
+  // it was stored again before it was taken
+  await linkBack(aside, path)
+  await rm(aside)
+  return false
+}
+
+/** See `removeLeftovers` of the storage. */
+export async function removeLeftovers({ incoming }: Places, before: Date): Promise<number> {
+  let removed = 0
+  for (const name of await readdir(incoming)) {
+    const stats = await absent(stat(join(incoming, name)))
+    if (!stats || stats.mtime >= before) continue
+    await rm(join(incoming, name), { recursive: true, force: true })
+    removed += 1
+  }
+  return removed
+}
+
+/** False when the file is gone. */
+const moveAside = async (path: string, aside: string) => (await absent(rename(path, aside).then(() => true))) !== undefined
+
+/** Puts an object back into its place. A link and no renaming, as yet another one may lie there by now. */
+async function linkBack(aside: string, path: string): Promise<void> {
+  await unlessThere(link(aside, path))
+  await flushFolder(dirname(path))
+}
+
+/** Undefined when the file cannot be read to its end. */
+async function hashOfFile(path: string): Promise<string | undefined> {
+  const hash = createHash('sha256')
+  try {
+    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) hash.update(chunk)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EIO') return undefined
+    throw error
+  }
+  return hash.digest('hex')
+}
