@@ -2,7 +2,8 @@ import { type Config, previewUrl, siteUrl } from '../../infra/config.ts'
 import { issuedToken, type PreviewTokens } from '../../infra/crypto/preview-tokens.ts'
 import type { CommentReport, DeploymentReport, ReportState, StatusReport } from '../../infra/forges/reports.ts'
 import { commentText, type ReportFacts, statusText } from '../../infra/forges/texts.ts'
-import type { CommentKey, CommentReportRow, CommitReportRow } from '../../services/reports/reports.ts'
+import type { CommentKey } from '../../services/reports/due.ts'
+import type { CommentReportRow, CommitReportRow } from '../../services/reports/facts.ts'
 
 interface ReportTextsDeps {
   readonly config: Config

@@ -6,7 +6,9 @@ import type { ForgeClient } from '../../infra/forges/reports.ts'
 import { guardedSend } from '../../infra/forges/send.ts'
 import { ForgeError } from '../../infra/forges/transport.ts'
 import { setLastReport } from '../../services/git/connections.ts'
-import * as rows from '../../services/reports/reports.ts'
+import { type CommentKey, listDueComments, listDueCommits } from '../../services/reports/due.ts'
+import { type CommentReportRow, type CommitReportRow, findCommentReport, findCommitReport } from '../../services/reports/facts.ts'
+import { findReportingSite, setCommented, setReported } from '../../services/reports/reports.ts'
 import type { Services } from '../../services/services.ts'
 import type { DueReport, ReportActivities } from '../contract/git.ts'
 import { beating } from './beating.ts'
@@ -20,7 +22,7 @@ export function createReportActivities(services: Services): ReportActivities {
   const { db, config, keyring, log, clock } = services
   const texts = createReportTexts(services)
 
-  function forgeOf(row: rows.CommitReportRow | rows.CommentReportRow): ForgeClient | undefined {
+  function forgeOf(row: CommitReportRow | CommentReportRow): ForgeClient | undefined {
     const { repo_url, forge, token_sealed, site_id } = row
     const token = open(keyring, token_sealed, { table: 'git_connections', id: site_id, column: 'token_sealed' })
     const send = guardedSend({ allowPrivate: config.git.allowPrivate, signal: cancellationSignal() })
@@ -30,31 +32,31 @@ export function createReportActivities(services: Services): ReportActivities {
   const arrived = (siteId: string) => setLastReport(db, siteId, { at: clock().toISOString(), error: null })
 
   async function sendCommit(id: string): Promise<void> {
-    const row = await rows.findCommitReport(db, id)
+    const row = await findCommitReport(db, id)
     const report = row && texts.ofCommit(row)
     const forge = row && forgeOf(row)
     if (!row || !report || !forge || row.state === null || row.state === row.reported) return
     // the latest word about a commit stays, whatever was held up on the way
     if (report.status && !row.is_outdated) await forge.setStatus(report.status)
     const deployment_id = await forge.recordDeployment(report.deployment)
-    await rows.setReported(db, id, { reported: row.state, ...(deployment_id !== undefined && { deployment_id }) })
+    await setReported(db, id, { reported: row.state, ...(deployment_id !== undefined && { deployment_id }) })
     await arrived(row.site_id)
   }
 
   async function sendComment(id: string): Promise<void> {
-    const row = await rows.findCommentReport(db, id)
+    const row = await findCommentReport(db, id)
     const forge = row && forgeOf(row)
     if (!row || !forge || row.state === null || row.state === row.commented) return
     const comment_id = await forge.putComment(texts.ofComment(row, row.state))
-    await rows.setCommented(db, { id, pull_request: row.pull_request }, { commented: row.state, comment_id })
+    await setCommented(db, { id, pull_request: row.pull_request }, { commented: row.state, comment_id })
     await arrived(row.site_id)
   }
 
   return {
     async dueReports({ site_id }) {
-      if (!(await rows.findReportingSite(db, site_id))) return []
-      const commits = await rows.listDueCommits(db, site_id, { now: clock(), limit: maxDue })
-      const comments = await rows.listDueComments(db, site_id, maxDue)
+      if (!(await findReportingSite(db, site_id))) return []
+      const commits = await listDueCommits(db, site_id, { now: clock(), limit: maxDue })
+      const comments = await listDueComments(db, site_id, maxDue)
       return [
         ...commits.map(({ id, state, commit }): DueReport => {
           return { kind: 'commit', id, state, summary: `commit ${commit.slice(0, 8)}: ${state}` }
@@ -75,10 +77,10 @@ export function createReportActivities(services: Services): ReportActivities {
     },
 
     async giveUpReport({ kind, id, state }, error) {
-      const row = await (kind === 'commit' ? rows.findCommitReport(db, id) : rows.findCommentReport(db, id))
+      const row = await (kind === 'commit' ? findCommitReport(db, id) : findCommentReport(db, id))
       if (!row) return
-      if ('pull_request' in row) await rows.setCommented(db, { id, pull_request: row.pull_request }, { commented: state })
-      else await rows.setReported(db, id, { reported: state })
+      if ('pull_request' in row) await setCommented(db, { id, pull_request: row.pull_request }, { commented: state })
+      else await setReported(db, id, { reported: state })
       await setLastReport(db, row.site_id, { at: clock().toISOString(), error })
       log.warn({ kind, id, state, error }, 'report given up')
     },
@@ -86,7 +88,7 @@ export function createReportActivities(services: Services): ReportActivities {
 }
 
 /** Of `<deploy_id>:<state>` the state. */
-const wordOf = (key: rows.CommentKey) => key.slice(key.indexOf(':') + 1)
+const wordOf = (key: CommentKey) => key.slice(key.indexOf(':') + 1)
 
 function translated(error: unknown): unknown {
   if (error instanceof SealError) {
