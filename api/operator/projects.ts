@@ -130,11 +130,7 @@ export const projectOperations = [
     }),
     load: projectById,
     output: Project,
-    handler: async (ctx, { project_id: id, ...change }) => {
-      const project = await updateProject(ctx, id, change)
-      if (!project) throw notFound('there is no project with this id')
-      return projectView(project)
-    },
+    handler: async (ctx, { project_id, ...change }) => projectView(await updateProject(ctx, project_id, change)),
   }),
   operation({
     id: 'create_key',

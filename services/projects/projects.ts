@@ -67,15 +67,13 @@ function lockProject(tx: Tx, id: string | Expression<string>): Promise<ProjectRo
   return tx.selectFrom('projects').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
 }
 
-/** Undefined when there is no such project. A change of the suspension reaches the edge with the commit. */
+/** A change of the suspension reaches the edge with the commit. */
 export function updateProject(
   services: Services,
   id: string,
   change: { plan?: PlanName | undefined; suspended?: boolean | undefined; form_balance_add?: number | undefined },
-): Promise<ProjectRow | undefined> {
-  return transact(services, async (tx) => {
-    const before = await lockProject(tx, id)
-    if (!before) return undefined
+): Promise<ProjectRow> {
+  return withProject(services, id, async (tx, before) => {
     const set: Updateable<DB['projects']> = {
       plan: change.plan ?? before.plan,
       suspended: change.suspended ?? before.suspended,
