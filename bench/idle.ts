@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ const kinds: readonly [string, RegExp][] = [
   ['edge', / \S*edge\/main\.ts/],
   ['worker', / \S*workflows\/main\.ts/],
   ['runner', / \S*runner\/main\.ts/],
-  ['launcher', /infra\/local\/main\.ts/],
+  ['launcher', /infra\/local\/start\.mjs/],
   ['npm', /^npm /],
 ]
 
@@ -37,13 +37,17 @@ await chmod(dir, 0o711)
 try {
   await start()
   const readySeconds: number[] = []
+  const readyCpuSeconds: number[] = []
   const memories: Map<string, number>[] = []
   for (let round = 0; round < Number(values.rounds); round++) {
-    const { seconds, memory } = await start(Number(values.settle))
+    const { seconds, cpuSeconds, memory } = await start(Number(values.settle))
     readySeconds.push(seconds)
+    readyCpuSeconds.push(cpuSeconds)
     memories.push(memory)
     const total = [...memory.values()].reduce((sum, mib) => sum + mib, 0)
-    console.log(`round ${round + 1}: ready after ${seconds.toFixed(1)} s, ${total.toFixed(0)} MiB`)
+    console.log(
+      `round ${round + 1}: ready after ${seconds.toFixed(1)} s and ${cpuSeconds.toFixed(1)} s of processor time, ${total.toFixed(0)} MiB`,
+    )
   }
   const names = [...new Set(memories.flatMap((memory) => [...memory.keys()]))]
   const rows = names.map((name) => [name, median(memories.map((memory) => memory.get(name) ?? 0))] as const)
@@ -55,13 +59,14 @@ try {
       .toFixed(0)
       .padStart(5)} MiB`,
   )
-  console.log(`ready after ${median(readySeconds).toFixed(1)} s (median of ${readySeconds.length} warm starts)`)
+  const [wall, cpu] = [median(readySeconds).toFixed(1), median(readyCpuSeconds).toFixed(1)]
+  console.log(`ready after ${wall} s and ${cpu} s of processor time (medians of ${readySeconds.length} warm starts)`)
 } finally {
   await rm(dir, { recursive: true, force: true })
 }
 
 /** Starts, waits until it is ready and has settled, reads its memory, and stops it. */
-async function start(settleSeconds = 0): Promise<{ seconds: number; memory: Map<string, number> }> {
+async function start(settleSeconds = 0): Promise<{ seconds: number; cpuSeconds: number; memory: Map<string, number> }> {
   const startedAt = performance.now()
   const ports = { PLINTH_HTTP_PORT: `${await freePort()}`, PLINTH_HTTPS_PORT: `${await freePort()}` }
   const npm = spawn('npm', ['start'], {
@@ -82,8 +87,9 @@ async function start(settleSeconds = 0): Promise<{ seconds: number; memory: Map<
   if (seconds === undefined) throw new Error(`npm start ended:\n${printed.join('\n')}`)
   npm.stdout.resume()
   try {
+    const cpuSeconds = await cpuSecondsOf(pid)
     await pause(settleSeconds * 1000)
-    return { seconds, memory: await memoryOf(pid) }
+    return { seconds, cpuSeconds, memory: await memoryOf(pid) }
   } finally {
     npm.kill('SIGTERM')
     await ended
@@ -92,26 +98,43 @@ async function start(settleSeconds = 0): Promise<{ seconds: number; memory: Map<
 
 /** MiB of the process and everything below it, by what it is. */
 async function memoryOf(root: number): Promise<Map<string, number>> {
-  const processes = await listProcesses()
   const memory = new Map<string, number>()
-  const add = async (pid: number): Promise<void> => {
+  for (const { pid } of await familyOf(root)) {
     const name = await nameOf(pid)
     const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
     const kib = Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0)
     memory.set(name, (memory.get(name) ?? 0) + kib / 1024)
-    for (const child of processes.filter(({ parent }) => parent === pid)) await add(child.pid)
   }
-  await add(root)
   return memory
 }
 
-async function listProcesses(): Promise<{ pid: number; parent: number }[]> {
+/** Of the process, of everything below it, and of what has ended there. */
+async function cpuSecondsOf(root: number): Promise<number> {
+  const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }))
+  return (await familyOf(root)).reduce((sum, { ticks }) => sum + ticks, 0) / ticksPerSecond
+}
+
+interface Process {
+  readonly pid: number
+  readonly parent: number
+  /** Its processor time, with that of its children that have ended. */
+  readonly ticks: number
+}
+
+async function familyOf(root: number): Promise<Process[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const stats = pids.map(async (pid) => {
-    const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    return { pid: Number(pid), parent: Number(text.split(') ').at(-1)?.split(' ')[1]) }
-  })
-  return await Promise.all(stats)
+  const processes = await Promise.all(pids.map(readProcess))
+  const family = processes.filter(({ pid }) => pid === root)
+  for (const { pid } of family) family.push(...processes.filter(({ parent }) => parent === pid))
+  return family
+}
+
+/** See proc_pid_stat(5): behind the name state and parent, and from the twelfth on utime, stime, cutime, cstime. */
+async function readProcess(pid: string): Promise<Process> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  const fields = (stat.split(') ').at(-1) ?? '').split(' ').map(Number)
+  const ticks = fields.slice(11, 15).reduce((sum, ticks) => sum + ticks, 0)
+  return { pid: Number(pid), parent: fields[1] ?? 0, ticks }
 }
 
 async function nameOf(pid: number): Promise<string> {

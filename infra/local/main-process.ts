@@ -18,8 +18,9 @@ const entries = {
 // instead of 203, and twice the time
 const flags: Readonly<Record<Role, readonly string[]>> = {
   api: ['--max-semi-space-size=4'],
-  worker: [],
-  runner: [],
+  // 20 MiB less after a start, of which most is garbage of loading
+  worker: ['--max-semi-space-size=4'],
+  runner: ['--max-semi-space-size=4'],
   edge: [],
 }
 
@@ -37,7 +38,8 @@ export async function startMainProcess(
   const logFile = join(logDir, `${role}.log`)
   const child = await startChild({
     command: [process.execPath, ...flags[role], join(root, entries[role])],
-    env: childEnvironment(config, role),
+    // see start.mjs
+    env: { ...childEnvironment(config, role), NODE_COMPILE_CACHE: join(config.cacheDir, 'compiled') },
     logFile,
     signal,
     onSpawn,
