@@ -1,4 +1,6 @@
 import { once } from 'node:events'
+import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { AppError, type ErrorKind } from '../core/errors.ts'
@@ -86,7 +88,10 @@ export async function startLimitedThread<Served extends Calls>(
   const gapMs = Math.max(1, Math.min(maxGapMs, limits.deadlineMs / 4))
   const workerData: ThreadData = { beats, beatMs: gapMs }
   const resourceLimits = { maxOldGenerationSizeMb: limits.memoryMb, maxYoungGenerationSizeMb: 16 }
-  const worker = new Worker(file, { workerData, execArgv: [], env: {}, resourceLimits })
+  // nothing of the environment, besides the compiled code: without it Node's compiler for TypeScript takes 12 MiB in each thread
+  const compiled = getCompileCacheDir()
+  const env = compiled === undefined ? {} : { NODE_COMPILE_CACHE: dirname(compiled) }
+  const worker = new Worker(file, { workerData, execArgv: [], env, resourceLimits })
   /** In the order of the calls. */
   const pending = new Map<number, PromiseWithResolvers<unknown>>()
   const ended = new AbortController()
