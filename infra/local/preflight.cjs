@@ -1,8 +1,8 @@
 // Runs before `npm start` on whatever Node is there, and says what is missing before the first TypeScript file is read.
 const { existsSync } = require('node:fs')
-const { join } = require('node:path')
+const path = require('node:path')
 
-const installed = existsSync(join(__dirname, '../../node_modules/zod'))
+const installed = existsSync(path.join(__dirname, '../../node_modules/zod'))
 const major = Number(process.versions.node.split('.')[0])
 if (!installed || major < 24) {
   const wrong = installed ? `this is Node ${process.versions.node} and Plinth runs on Node 24` : 'the packages are not installed'
