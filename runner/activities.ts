@@ -2,7 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Context } from '@temporalio/activity'
 import type { Logger } from '../infra/log.ts'
 import { type BuildActivities, signals } from '../workflows/contract.ts'
-import { type BuildDeps, type Phase, runBuild } from './build.ts'
+import { runBuild } from './build.ts'
+import type { BuildDeps, Phase } from './build-context.ts'
 import type { BuildLog } from './build-log.ts'
 
 /** Cancellation arrives in the answer to a heartbeat; the SDK sends at most one per 0.8 of the heartbeat timeout. */

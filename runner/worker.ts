@@ -1,7 +1,7 @@
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { queues } from '../workflows/contract.ts'
 import { createBuildActivities } from './activities.ts'
-import type { BuildDeps } from './build.ts'
+import type { BuildDeps } from './build-context.ts'
 
 /** Works on the build queue. Disposing takes no new builds, gives the running ones `shutdownGraceMs`, then cancels them. */
 export function startBuildWorker(temporal: TemporalAddress, deps: BuildDeps, shutdownGraceMs: number): AsyncDisposable {

@@ -5,6 +5,7 @@ import { copyFile, mkdir, readdir, readFile, stat, truncate } from 'node:fs/prom
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { execa } from 'execa'
+import { sendSignal } from '../send-signal.ts'
 
 const MiB = 1024 * 1024
 const maxLogBytes = 16 * MiB
@@ -75,26 +76,17 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   const stop = () => (stopping ??= end())
   async function end(): Promise<void> {
     child.kill(options.stopSignal)
-    const killing = setTimeout(() => signalGroup(pid, 'SIGKILL'), options.stopTimeoutMs)
+    const killing = setTimeout(() => sendSignal(-pid, 'SIGKILL'), options.stopTimeoutMs)
     await exited
     clearTimeout(killing)
     // what the child started and did not wait for
-    signalGroup(pid, 'SIGKILL')
+    sendSignal(-pid, 'SIGKILL')
   }
   const abort = () => void stop()
   options.signal?.addEventListener('abort', abort)
   void exited.then(() => options.signal?.removeEventListener('abort', abort))
   await options.onSpawn?.(pid)
   return { pid, exited, isReady: () => ready, [Symbol.asyncDispose]: stop }
-}
-
-/** Sends a signal to a process group; one that has gone is no error. */
-export function signalGroup(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(-pid, signal)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
 }
 
 /** The last lines of a log file, for a message about why its writer ended; empty when there are none. */

@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { signalGroup } from './child.ts'
+import { sendSignal } from '../send-signal.ts'
 import { processIdentity } from './process-identity.ts'
 import { waitUntil } from './wait.ts'
 
@@ -27,11 +27,11 @@ export async function openProcessRecords(dir: string): Promise<ProcessRecords> {
     const runs = async () => record !== undefined && (await processIdentity(record.pid)) === record.identity
     const found = await runs()
     if (record && found) {
-      signalGroup(record.pid, 'SIGTERM')
+      sendSignal(-record.pid, 'SIGTERM')
       const gone = async () => !(await runs())
-      await waitUntil(name, gone, { timeoutMs: 10_000 }).catch(() => signalGroup(record.pid, 'SIGKILL'))
+      await waitUntil(name, gone, { timeoutMs: 10_000 }).catch(() => sendSignal(-record.pid, 'SIGKILL'))
       await waitUntil(name, gone, { timeoutMs: 5000 })
-      signalGroup(record.pid, 'SIGKILL')
+      sendSignal(-record.pid, 'SIGKILL')
     }
     await remove(name)
     return found

@@ -1,11 +1,15 @@
 import type { PackageManager } from '../../core/build-plan.ts'
 
-/** @param packages the folder for all that is fetched, and whether an earlier build has left some there */
-export function managerEnvironment(
-  manager: PackageManager,
-  packages: { readonly folder: string; readonly hasPackages: boolean },
-): Record<string, string> {
-  const { folder, hasPackages } = packages
+/** The folder of the home folder where package managers keep what they fetch. */
+export const packagesFolder = 'packages'
+
+/**
+ * The variables of a package manager for a build.
+ * @param home the home folder of the build
+ * @param hasDownloads whether that folder holds what an earlier build has fetched
+ */
+export function managerEnvironment(manager: PackageManager, home: string, hasDownloads: boolean): Record<string, string> {
+  const folder = `${home}/${packagesFolder}`
   const npm = {
     npm_config_cache: `${folder}/npm`,
     npm_config_update_notifier: 'false',
@@ -15,7 +19,7 @@ export function managerEnvironment(
     // the default waits of 10 and 60 seconds are for flaky lines; a host that is refused stays refused
     npm_config_fetch_retry_mintimeout: '1000',
     npm_config_fetch_retry_maxtimeout: '5000',
-    ...(hasPackages && { npm_config_prefer_offline: 'true' }),
+    ...(hasDownloads && { npm_config_prefer_offline: 'true' }),
   }
   if (manager === 'npm') return npm
   if (manager === 'yarn-1') return { ...npm, YARN_CACHE_FOLDER: `${folder}/yarn`, SKIP_YARN_COREPACK_CHECK: '1' }

@@ -1,9 +1,10 @@
 import { join } from 'node:path'
 import type { PackageManager } from '../../core/build-plan.ts'
-import { isRealFolder } from '../output/collect.ts'
+import { giveTo, isRealFolder } from '../sandbox/hostile-tree.ts'
 import type { Slot } from '../sandbox/slots.ts'
-import { packagesFolder, type Workspace } from '../sandbox/workspace.ts'
-import { giveTo, type KeptFolders, type KeptKey } from './kept-folders.ts'
+import type { Workspace } from '../sandbox/workspace.ts'
+import type { KeptFolders, KeptKey } from './kept-folders.ts'
+import { packagesFolder } from './manager-environment.ts'
 
 /** What packages a build installs: those with the same request get each other's downloads. */
 export interface CacheRequest extends Pick<KeptKey, 'project_id' | 'trust'> {

@@ -1,18 +1,18 @@
 import { constants, existsSync } from 'node:fs'
-import { type FileHandle, lstat, open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { AppError } from '../../core/errors.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { ObjectBatch } from '../../infra/cas/cas.ts'
 import { compressByPath } from '../../infra/cas/published-files.ts'
-import type { Reader } from '../readers.ts'
-import { sideBySide } from '../side-by-side.ts'
+import { createTaskGroup } from '../../infra/task-group.ts'
+import type { ListedEntry } from './list-folder.ts'
 
 export interface CollectOptions {
   /** Gets the files. */
   readonly objects: ObjectBatch
   /** The folder, made by the runner, that `root` has to lie in without passing a link. */
-  readonly within: string
+  readonly source: string
   readonly maxFiles: number
   /** Bytes of all paths together. */
   readonly maxPathBytes: number
@@ -20,25 +20,16 @@ export interface CollectOptions {
   readonly maxBytes: number
   /** The refusal of an artifact with more than `maxBytes`. */
   readonly overMaxBytes: string
-  /** Lists the folders, and gets what is not published: links, devices, service files. */
-  readonly reader: Pick<Reader, 'call'>
+  /** As the function of that name, in a thread that may be ended. */
+  readonly listFolder: (folder: string, prefix: string, maxFiles: number) => Promise<ListedEntry[]>
+  /** Gets the name of what is not published: a link, a device, a service file. */
+  readonly skip: (name: string) => Promise<void>
   readonly signal: AbortSignal
 }
 
 const storesAtOnce = 8
 const maxDepth = 128
 const smallBytes = 256 * 1024
-
-/** Whether every part of a relative path is a real folder, not a link to one. */
-export async function isRealFolder(root: string, path: string): Promise<boolean> {
-  let folder = root
-  for (const segment of path.split('/')) {
-    folder = join(folder, segment)
-    const stats = await lstat(folder).catch(() => undefined)
-    if (!stats?.isDirectory()) return false
-  }
-  return true
-}
 
 /**
  * Adds the regular files below `root` to the batch and returns them sorted. The tree is hostile: every folder and file is opened
@@ -47,26 +38,25 @@ export async function isRealFolder(root: string, path: string): Promise<boolean>
  * @throws AppError `conflict` for too many files, bytes or bytes of paths, and for a `root` that is a link or lies behind one
  */
 export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
-  const { objects, reader, signal } = options
+  const { objects, listFolder, skip, signal } = options
   const files = new Map<string, ManifestEntry>()
   const taken = new Set<string>()
-  const stores = sideBySide(storesAtOnce)
-  const skip = (name: string) => reader.call('skip', name)
+  const stores = createTaskGroup(storesAtOnce)
   let bytes = 0
   let pathBytes = 0
 
   try {
-    await using folder = await openWithin(options.within, root)
+    await using folder = await openBelow(options.source, root)
     await walk(folder, root, '', 0)
   } finally {
     await stores.settled()
   }
-  await stores.ended()
+  await stores.finished()
   return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
 
   async function walk(folder: FileHandle, path: string, prefix: string, depth: number): Promise<void> {
     const here = descriptorPath(folder, path)
-    for (const entry of await reader.call('listFolder', here, prefix, options.maxFiles + 1)) {
+    for (const entry of await listFolder(here, prefix, options.maxFiles + 1)) {
       signal.throwIfAborted()
       if (entry.path !== undefined) {
         await take(join(here, entry.name), entry.path, prefix + entry.name)
@@ -129,7 +119,7 @@ const openFolder = (path: string) => open(path, constants.O_RDONLY | constants.O
 const openFile = (path: string) => open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
 
 /** One folder after the other, as a build may have put a link in the place of any of them. */
-async function openWithin(top: string, root: string): Promise<FileHandle> {
+async function openBelow(top: string, root: string): Promise<FileHandle> {
   let folder = await openFolder(top)
   let path = top
   for (const segment of relative(top, root).split('/').filter(Boolean)) {

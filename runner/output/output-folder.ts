@@ -10,7 +10,7 @@ import {
   noStaticIndexIn,
   outputFolders,
 } from '../../core/build-plan.ts'
-import { isRealFolder } from './collect.ts'
+import { isRealFolder } from '../sandbox/hostile-tree.ts'
 
 /** The folder to publish, and what is said when it holds no index.html; or why there is none. */
 export type FoundOutput = { readonly folder: string; readonly noIndex: string } | { readonly error: string }

@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
 import type { Command } from '../../core/build-plan.ts'
+import { sendSignal } from '../../infra/send-signal.ts'
 import { inside, type SandboxView, sandboxArguments } from './bubblewrap.ts'
 import type { Cgroup } from './cgroup.ts'
 
@@ -19,6 +20,12 @@ export interface Confinement {
   readonly uid: number | undefined
   readonly cgroup: Cgroup | undefined
   readonly view: SandboxView
+}
+
+export interface ConfinedCommands {
+  readonly commands: readonly Step[]
+  /** Of the source, where they run, with a slash at its end; the source itself when it is empty. */
+  readonly folder?: string | undefined
 }
 
 export interface ConfinedOptions {
@@ -66,22 +73,70 @@ const outputGraceMs = 2000
 
 /** Runs commands one after the other, until one fails, and leaves no process behind when it returns. */
 export async function runConfined(
-  { bwrap, uid, cgroup, view }: Confinement,
-  { commands, folder }: { readonly commands: readonly Step[]; readonly folder?: string | undefined },
-  options: ConfinedOptions,
+  confinement: Confinement,
+  commands: ConfinedCommands,
+  { maxProcesses, signal, onOutput, onEntrance, onStart }: ConfinedOptions,
 ): Promise<Ended> {
-  options.signal.throwIfAborted()
-  const request = JSON.stringify({ commands, folder })
+  signal.throwIfAborted()
+  const { cgroup } = confinement
+  const { child, pid, bubblewrapOptions } = await startGate(confinement, commands, maxProcesses)
+  child.nodeChildProcess.once('message', (_message, entrance) => {
+    child.nodeChildProcess.disconnect()
+    if (entrance instanceof Server) onEntrance(entrance)
+  })
+  onStart(pid)
+  child.stdout.on('data', onOutput)
+  child.stderr.on('data', onOutput)
+  const events = boundedText(child.stdio[3])
+  let init: number | undefined
+  child.stdio[4].once('data', (info: Buffer) => {
+    init = Number(/"child-pid": (\d+)/.exec(info.toString())?.[1]) || undefined
+  })
+
+  let ending: Promise<unknown> = Promise.resolve()
+  const stop = () => {
+    ending = Promise.all([ending, endAll(pid, init, confinement)])
+    // awaited at the end; until then a failure would count as unhandled
+    ending.catch(() => undefined)
+  }
+  signal.addEventListener('abort', stop, { once: true })
+  child.nodeChildProcess.once('exit', () => {
+    stop()
+    // a daemon that even this did not find would hold the output open
+    setTimeout(() => {
+      for (const stream of [child.stdout, child.stderr, child.stdio[3], child.stdio[4]]) stream.destroy()
+    }, outputGraceMs).unref()
+  })
+  try {
+    await stepBack(pid)
+    await cgroup?.add(pid)
+    child.stdin.on('error', () => undefined)
+    child.stdin.end(`go\n${bubblewrapOptions.map((option) => `${option}\0`).join('')}`)
+    if (signal.aborted) stop()
+    await child
+    return readEvents(await events)
+  } finally {
+    signal.removeEventListener('abort', stop)
+    stop()
+    await ending
+  }
+}
+
+/**
+ * Starts the shell that waits for `go` on its stdin, followed by the options of bubblewrap, and then becomes the sandbox.
+ * @throws Error when no process can be started
+ */
+async function startGate({ bwrap, uid, view }: Confinement, commands: ConfinedCommands, maxProcesses: number) {
   const at = bwrap
     ? { node: `${inside.toolchain}/bin/node`, relay: `${inside.support}/relay.mjs` }
     : { node: join(view.toolchainDir, 'bin', 'node'), relay: join(view.supportDir, 'scripts', 'relay.mjs') }
-  const limited = options.maxProcesses === 0 ? [] : ['/bin/sh', '-c', processGate, 'sh', String(options.maxProcesses)]
+  const limited = maxProcesses === 0 ? [] : ['/bin/sh', '-c', processGate, 'sh', String(maxProcesses)]
   // a build can read the command line of its init: paths of the host stand neither in the arguments nor in the program's name
   const sandbox = bwrap ? [basename(bwrap), '--args', '7', '--'] : []
-  const sandboxOptions = bwrap ? ['--info-fd', '4', '--seccomp', '6', ...(await sandboxArguments(view))] : []
+  const bubblewrapOptions = bwrap ? ['--info-fd', '4', '--seccomp', '6', ...(await sandboxArguments(view))] : []
   const path = bwrap ? dirname(bwrap) : ''
   const filter = bwrap ? join(view.supportDir, 'seccomp.bpf') : '/dev/null'
-  const relay = ['/usr/bin/env', `NODE_CHANNEL_FD=${channelFd}`, at.node, at.relay, request]
+  const relay = ['/usr/bin/env', `NODE_CHANNEL_FD=${channelFd}`, at.node, at.relay, JSON.stringify(commands)]
   const child = execa('/bin/sh', ['-c', gate, 'sh', filter, path, ...sandbox, ...limited, ...relay], {
     // bubblewrap too gets a clean environment: what it had would be readable in /proc/1/environ inside
     extendEnv: false,
@@ -102,52 +157,16 @@ export async function runConfined(
     const { shortMessage } = (await child) as { shortMessage?: string }
     throw new Error(`no process can be started: ${shortMessage ?? ''}`)
   }
-  child.nodeChildProcess.once('message', (_message, entrance) => {
-    child.nodeChildProcess.disconnect()
-    if (entrance instanceof Server) options.onEntrance(entrance)
-  })
-  options.onStart(pid)
-  let ending: Promise<unknown> = Promise.resolve()
-  const stop = () => {
-    ending = Promise.all([ending, endAll()])
-    // awaited at the end; until then a failure would count as unhandled
-    ending.catch(() => undefined)
-  }
-  options.signal.addEventListener('abort', stop, { once: true })
-  child.nodeChildProcess.once('exit', () => {
-    stop()
-    // a daemon that even this did not find would hold the output open
-    setTimeout(() => {
-      for (const stream of [child.stdout, child.stderr, child.stdio[3], child.stdio[4]]) stream.destroy()
-    }, outputGraceMs).unref()
-  })
-  child.stdout.on('data', options.onOutput)
-  child.stderr.on('data', options.onOutput)
-  const events = boundedText(child.stdio[3])
-  let init: number | undefined
-  child.stdio[4].once('data', (info: Buffer) => {
-    init = Number(/"child-pid": (\d+)/.exec(info.toString())?.[1]) || undefined
-  })
-  try {
-    await stepBack(pid)
-    await cgroup?.add(pid)
-    child.stdin.on('error', () => undefined)
-    child.stdin.end(`go\n${sandboxOptions.map((option) => `${option}\0`).join('')}`)
-    if (options.signal.aborted) stop()
-    await child
-    return readEvents(await events)
-  } finally {
-    options.signal.removeEventListener('abort', stop)
-    stop()
-    await ending
-  }
+  // a subprocess is a promise, which a return would wait for
+  return { child, pid, bubblewrapOptions }
+}
 
-  async function endAll(): Promise<void> {
-    kill(-(pid as number))
-    await cgroup?.kill()
-    if (init !== undefined) await ended(init)
-    else if (!bwrap && !cgroup) await killByHome(view.home)
-  }
+/** Ends every process of a build and waits until they are gone. */
+async function endAll(pid: number, init: number | undefined, { bwrap, cgroup, view }: Confinement): Promise<void> {
+  sendSignal(-pid, 'SIGKILL')
+  await cgroup?.kill()
+  if (init !== undefined) await namespaceEnded(init)
+  else if (!bwrap && !cgroup) await killByHome(view.home)
 }
 
 /**
@@ -167,7 +186,7 @@ async function stepBack(pid: number): Promise<void> {
  * The init of a namespace ends after all of its processes. As a zombie it waits for process 1, which may take its time.
  * @throws Error when it does not end: what it left could still write into what is kept for other builds
  */
-async function ended(init: number): Promise<void> {
+async function namespaceEnded(init: number): Promise<void> {
   for (let polls = 0; polls < 1000; polls++) {
     const stat = await readFile(`/proc/${init}/stat`, 'utf8').catch(() => '')
     if (stat === '' || /\) [ZX] /.test(stat)) return
@@ -181,16 +200,7 @@ async function killByHome(home: string): Promise<void> {
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue
     const environment = await readFile(`/proc/${name}/environ`, 'utf8').catch(() => '')
-    if (environment.split('\0').includes(`HOME=${home}`)) kill(Number(name))
-  }
-}
-
-/** A negative number names a process group. */
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // it has ended already
+    if (environment.split('\0').includes(`HOME=${home}`)) sendSignal(Number(name), 'SIGKILL')
   }
 }
 

@@ -1,4 +1,7 @@
-import { chmod } from 'node:fs/promises'
+import { chmod, lstat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { execa } from 'execa'
+import type { Slot } from './slots.ts'
 import type { Workspace } from './workspace.ts'
 
 /** What a system call says of a tree that a build has shut, removed, or replaced by links, and never of a machine without room or handles. */
@@ -37,4 +40,21 @@ export function explainTreeError(error: unknown, { root }: Pick<Workspace, 'root
   const isOfTree = path.startsWith(`${root}/`) || path.startsWith('/proc/self/fd/')
   if (!treeCodes.has(code) || !isOfTree) return undefined
   return `what the build has left in its folder cannot be read (${code}); write the output to a folder of plain files, and leave its permissions alone`
+}
+
+/** Whether every part of a relative path is a real folder, not a link to one. */
+export async function isRealFolder(root: string, path: string): Promise<boolean> {
+  let folder = root
+  for (const segment of path.split('/')) {
+    folder = join(folder, segment)
+    const stats = await lstat(folder).catch(() => undefined)
+    if (!stats?.isDirectory()) return false
+  }
+  return true
+}
+
+/** Makes the user of a slot the owner of a tree. Links are given away themselves, never what they point to. */
+export async function giveTo(path: string, { uid }: Slot): Promise<void> {
+  if (uid === undefined || (await lstat(path)).uid === uid) return
+  await execa('chown', ['-R', '-h', '-P', '--', `${uid}:${uid}`, path])
 }

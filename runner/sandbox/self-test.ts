@@ -1,7 +1,7 @@
 import type { Command } from '../../core/build-plan.ts'
 import type { Config } from '../../infra/config.ts'
 import { inside } from './bubblewrap.ts'
-import type { RunConfined } from './sandbox.ts'
+import type { RunInCgroup } from './run-in-cgroup.ts'
 import { createSlots, type Slot } from './slots.ts'
 import { openWorkspace, type Workspace } from './workspace.ts'
 
@@ -21,7 +21,7 @@ interface Probing {
   readonly isRoot: boolean
   /** Whether cgroups enforce limits, so that reaching them can be tried. */
   readonly limited: boolean
-  readonly confined: RunConfined
+  readonly runInCgroup: RunInCgroup
   /** Ends the test without a result. */
   readonly signal: AbortSignal
 }
@@ -67,7 +67,7 @@ const inconclusive: Tested = {
 
 /** Undefined when it had not ended in time. */
 async function testView(probing: Probing, workspace: Workspace, slot: Slot): Promise<string[] | undefined> {
-  const { bwrap, config, isRoot, limited, confined, signal } = probing
+  const { bwrap, config, isRoot, limited, runInCgroup, signal } = probing
   const { build, dataDir } = config
   const view = {
     // of the host, or of other builds; /tmp, /proc and /dev exist inside with other content
@@ -77,7 +77,7 @@ async function testView(probing: Probing, workspace: Workspace, slot: Slot): Pro
   const commands = [probe('view', view), ...(limited ? [probe('processes', { count: pids })] : [])]
   const output: Buffer[] = []
   const ending = AbortSignal.any([signal, AbortSignal.timeout(viewTimeoutMs)])
-  const ended = await confined(
+  const ended = await runInCgroup(
     bwrap,
     { workspace, slot, signal: ending, onNotice: () => undefined, commands },
     { limits: { memoryBytes: viewBytes, pids }, onOutput: (chunk) => output.push(chunk), onOutOfMemory: () => undefined },
@@ -98,11 +98,11 @@ async function testView(probing: Probing, workspace: Workspace, slot: Slot): Pro
  * ended. `tail` is so small that its own program cannot be what the kernel takes back. Undefined when nothing has reached the limit in time.
  */
 async function testMemory(probing: Probing, workspace: Workspace, slot: Slot): Promise<boolean | undefined> {
-  const { bwrap, confined, signal } = probing
+  const { bwrap, runInCgroup, signal } = probing
   const taken = `TAKEN ${2 * memoryBytes}`
   const takesMemory = `echo TAKEN $(head -c ${2 * memoryBytes} /dev/zero | tail | wc -c)`
   const output: Buffer[] = []
-  const { memory } = await confined(
+  const { memory } = await runInCgroup(
     bwrap,
     {
       workspace,

@@ -1,7 +1,7 @@
 import { readdir, readFile, statfs } from 'node:fs/promises'
-import { setTimeout as pause } from 'node:timers/promises'
 import { execa } from 'execa'
-import type { MemoryUse } from './cgroup.ts'
+import { pause } from '../../infra/pause.ts'
+import type { MemoryUse } from './cgroup-memory.ts'
 
 export interface TreeLimits {
   readonly maxBytes: number
@@ -103,7 +103,7 @@ function poll(everyMs: number, look: () => Promise<(() => void) | undefined>): D
 
   async function loop(): Promise<void> {
     while (!stopped.signal.aborted) {
-      await pause(everyMs, undefined, { signal: stopped.signal }).catch(() => undefined)
+      await pause(everyMs, stopped.signal)
       if (stopped.signal.aborted) return
       const problem = await look().catch(() => undefined)
       if (!problem) continue

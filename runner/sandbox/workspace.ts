@@ -18,8 +18,6 @@ export interface Workspace extends AsyncDisposable {
 
 /** Of all that is removed at the next start, should this runner be killed. */
 export const workspacePrefix = 'run-'
-/** Of the home folder: where package managers keep what they fetch. */
-export const packagesFolder = 'packages'
 
 /** Makes the folders of one build; disposing removes them, whatever the build has put there. */
 export async function openWorkspace(buildDir: string, slot: Slot): Promise<Workspace> {

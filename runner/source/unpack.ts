@@ -4,8 +4,8 @@ import { maxArchiveEntries } from '../../core/limits.ts'
 import { type ArchiveContent, readArchive } from '../../infra/archive/archive.ts'
 import type { ArchiveFile } from '../../infra/archive/reading.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
+import { createTaskGroup } from '../../infra/task-group.ts'
 import type { Workspace } from '../sandbox/workspace.ts'
-import { sideBySide } from '../side-by-side.ts'
 
 const writesAtOnce = 8
 /** Of one file in memory. */
@@ -35,7 +35,7 @@ export interface UnpackOptions {
 export async function unpack(archive: string, into: string, options: UnpackOptions): Promise<ArchiveContent> {
   const { uid } = options
   const made = new Set(['.'])
-  const writes = sideBySide(writesAtOnce)
+  const writes = createTaskGroup(writesAtOnce)
 
   async function makeFolder(folder: string): Promise<void> {
     if (made.has(folder)) return
@@ -84,7 +84,7 @@ export async function unpack(archive: string, into: string, options: UnpackOptio
       overMaxBytes: options.overMaxBytes,
       onFile,
     })
-    await writes.ended()
+    await writes.finished()
     return content
   } finally {
     await writes.settled()

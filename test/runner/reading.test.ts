@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Phase } from '../../runner/build.ts'
+import type { Phase } from '../../runner/build-context.ts'
 import { openFilesBelow } from '../../runner/sandbox/workspace.ts'
 import { tarGz } from '../infra/archives.ts'
 import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'

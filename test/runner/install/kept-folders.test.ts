@@ -1,7 +1,8 @@
 import { appendFile, lstat, mkdir, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type KeptFolders, type KeptLimits, openKeptFolders } from '../../../runner/install/kept-folders.ts'
+import { type KeptFolders, openKeptFolders } from '../../../runner/install/kept-folders.ts'
+import type { KeptLimits } from '../../../runner/install/kept-limits.ts'
 import { type BuildFiles, expectIsolation, openBuilder } from '../builder.ts'
 import { lockedPackage } from '../locks.ts'
 

@@ -6,8 +6,9 @@ import { dirname, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Cas, ObjectBatch } from '../../../infra/cas/cas.ts'
 import { openDiskCas } from '../../../infra/cas/disk.ts'
-import { collectFiles, isRealFolder } from '../../../runner/output/collect.ts'
+import { type CollectOptions, collectFiles } from '../../../runner/output/collect.ts'
 import { openReaders, type Reader, type Readers } from '../../../runner/readers.ts'
+import { isRealFolder } from '../../../runner/sandbox/hostile-tree.ts'
 
 let folder = ''
 let dist = ''
@@ -36,12 +37,17 @@ async function put(path: string, content = 'x') {
   await writeFile(join(dist, path), content)
 }
 
+const listing = (): Pick<CollectOptions, 'listFolder' | 'skip'> => ({
+  listFolder: (...args) => reader.call('listFolder', ...args),
+  skip: (name) => reader.call('skip', name),
+})
+
 async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
   await using objects = cas.batch()
   const files = await collectFiles(dist, {
-    within: folder,
+    source: folder,
     objects,
-    reader,
+    ...listing(),
     maxFiles: limits.maxFiles ?? 1000,
     maxPathBytes: limits.maxPathBytes ?? 1e6,
     maxBytes: limits.maxBytes ?? 1e9,
@@ -130,9 +136,9 @@ test('a folder that becomes a link while it is read leads nowhere', async () => 
   }
   const signal = new AbortController().signal
   const files = await collectFiles(dist, {
-    within: folder,
+    source: folder,
     objects: swapping,
-    reader,
+    ...listing(),
     maxFiles: 100,
     maxPathBytes: 1e6,
     maxBytes: 1e9,
@@ -153,9 +159,9 @@ test('a folder behind a link is never read, wherever in its path the link is', a
   const signal = new AbortController().signal
   for (const path of ['packages/app/dist', 'out', 'root', 'root/etc', '../outside/app/dist', 'index.html', 'none']) {
     const reading = collectFiles(join(dist, path), {
-      within: dist,
+      source: dist,
       objects: cas.batch(),
-      reader,
+      ...listing(),
       maxFiles: 100,
       maxPathBytes: 1e6,
       maxBytes: 1e9,

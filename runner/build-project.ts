@@ -1,0 +1,60 @@
+import { counted } from '../core/amounts.ts'
+import { type Command, commandText } from '../core/build-plan.ts'
+import { type BuildContext, SourceFault } from './build-context.ts'
+import type { Commands } from './commands.ts'
+import type { Packages } from './install/packages.ts'
+import { getTools } from './install/tools.ts'
+import type { FoundOutput } from './output/output-folder.ts'
+import type { Step } from './sandbox/confine.ts'
+import type { SourcePlan } from './source/source-plan.ts'
+
+/** A source that has to be built. */
+export interface Project {
+  readonly plan: SourcePlan
+  /** What the build sees as its root. */
+  readonly root: string
+  /** The folder to build, with a slash at its end; the root is empty. */
+  readonly folder: string
+}
+
+/** Installs the packages of a project, or takes those of an earlier build, and builds it. Returns what the build has written. */
+export async function buildProject(
+  context: BuildContext,
+  { plan, root, folder }: Project,
+  commands: Commands,
+  packages: Packages,
+): Promise<FoundOutput> {
+  if (plan.kind === 'refused') throw new SourceFault(plan.error)
+  await refuseWithoutIsolation(context)
+  const { deps, input, reader, buildLog, signal, onPhase } = context
+  onPhase('install')
+  await packages.take(plan, root)
+  const { hasDownloads, restored } = packages
+  const tools = await getTools(deps.toolchain, { ...plan, hasDownloads }, { signal, report: (line) => buildLog.line(line) })
+  const before: Step[] = [['node', '-v']]
+  if (plan.install && restored) {
+    before.push(commandLine(plan.installFolder, plan.install), restoredText(plan.lockName ?? '', restored.packages))
+  } else if (plan.install) {
+    await commands.run({ root, tools, folder: plan.installFolder, command: plan.install, before: before.splice(0) })
+    await packages.installed()
+  }
+  onPhase('build')
+  await commands.run({ root, tools, folder, command: plan.build, before })
+  return await reader.call('findOutput', input.settings)
+}
+
+async function refuseWithoutIsolation({ deps, input, signal }: BuildContext): Promise<void> {
+  const { sandbox, log } = deps
+  await sandbox.tested(signal)
+  if (sandbox.status.builds) return
+  log.error({ deploy_id: input.deploy_id, problems: sandbox.status.problems }, 'build refused without isolation')
+  throw new SourceFault(
+    'this server cannot run builds at present, because it cannot isolate them; send the built files without package.json, or ask the operator',
+  )
+}
+
+/** As the sandbox shows what it runs. */
+const commandLine = (folder: string, command: Command) => `$ ${folder && `cd ${folder.slice(0, -1)} && `}${commandText(command)}`
+
+const restoredText = (lockName: string, packages: number) =>
+  `node_modules restored from the last install of the same ${lockName} (${counted(packages, 'package')})`

@@ -1,0 +1,91 @@
+import type { Command } from '../../core/build-plan.ts'
+import { readableLevels } from '../../core/build-trust.ts'
+import type { Logger } from '../../infra/log.ts'
+import type { Slot } from '../sandbox/slots.ts'
+import type { Workspace } from '../sandbox/workspace.ts'
+import type { InstallPlan } from './install-inputs.ts'
+import type { KeptFolders, KeptKey } from './kept-folders.ts'
+import { type Install, takeInstall } from './kept-installs.ts'
+import { type PackageCache, takePackages } from './package-cache.ts'
+
+/** What decides which packages a build needs. */
+export interface PackagesPlan extends Omit<InstallPlan, 'install' | 'environment'> {
+  /** Undefined when nothing is to be installed. */
+  readonly install: Command | undefined
+  readonly lockSha256: string | undefined
+}
+
+export interface PackagesOptions {
+  readonly keptFolders: KeptFolders
+  readonly owner: Pick<KeptKey, 'project_id' | 'trust'>
+  readonly workspace: Workspace
+  readonly slot: Slot
+  /** Whether the isolation keeps one project from another's packages; without it, builds hand nothing on. */
+  readonly isIsolated: () => boolean
+  /** As the function of that name; undefined where only an install can tell what it leaves. */
+  readonly nameInstall: (plan: InstallPlan) => Promise<string | undefined>
+  /** All that an install gets of an environment. */
+  readonly environmentOf: (manager: PackagesPlan['packageManager']) => Record<string, string>
+  /** Writes a line into the build log. */
+  readonly report: (line: string) => void
+  readonly log: Logger
+}
+
+/** The packages of one build: what earlier builds have left for it, and what it leaves for later ones. */
+export interface Packages {
+  /** What an earlier install has left and is in its place; undefined when the packages are to be installed. */
+  readonly restored: Install['restored']
+  /** Whether the home folder holds the downloads of an earlier build. */
+  readonly hasDownloads: boolean
+  /**
+   * Brings what an earlier build has left.
+   * @param root the folder that the build sees as its root
+   */
+  take(plan: PackagesPlan, root: string): Promise<void>
+  /** To be called between the install and the build, when no process runs. */
+  installed(): Promise<void>
+  /** Keeps the installed packages for the next build. Only after every process of the build has ended. */
+  keep(): Promise<void>
+}
+
+export function createPackages(options: PackagesOptions): Packages {
+  const { keptFolders, owner, workspace, slot, report, log } = options
+  let install: Install | undefined
+  let downloads: PackageCache | undefined
+
+  return {
+    get restored() {
+      return install?.restored
+    },
+    get hasDownloads() {
+      return downloads?.isWarm ?? false
+    },
+    async take(plan, root) {
+      if (!options.isIsolated() || readableLevels(owner.trust).length === 0) return
+      install = await takeInstallOf(plan, root)
+      if (!install?.restored) downloads = await takeDownloads(plan)
+    },
+    async installed() {
+      await install?.remember()
+      await downloads?.setAside().catch((error) => log.warn({ err: error }, 'packages not kept'))
+    },
+    async keep() {
+      await install?.keep().catch((error) => log.warn({ err: error }, 'installed packages not kept'))
+    },
+  }
+
+  async function takeInstallOf({ install, ...plan }: PackagesPlan, root: string): Promise<Install | undefined> {
+    if (!install) return undefined
+    const name = await options.nameInstall({ ...plan, install, environment: options.environmentOf(plan.packageManager) })
+    if (name === undefined) return undefined
+    return await takeInstall(keptFolders, { ...owner, name, root, folder: plan.installFolder }, workspace, slot)
+  }
+
+  async function takeDownloads({ node, packageManager, lockSha256 }: PackagesPlan): Promise<PackageCache | undefined> {
+    if (lockSha256 === undefined) return undefined
+    const request = { ...owner, lockSha256, packageManager, tools: `node-${node} ${packageManager}` }
+    const cache = await takePackages(keptFolders, request, workspace, slot)
+    if (cache.isWarm) report('packages of an earlier build with this lock file are at hand')
+    return cache
+  }
+}

@@ -1,0 +1,48 @@
+import type { CgroupLimits } from './cgroup.ts'
+
+/** Where a build finds things: inside the sandbox, or on the host when it runs without one. */
+export interface BuildPaths {
+  readonly toolchain: string
+  /** Undefined when the build needs none besides npm. */
+  readonly packageManager: string | undefined
+  readonly home: string
+  readonly caBundle: string
+}
+
+/** What a build runs with. */
+export interface BuildTools {
+  /** The folder of Node and npm, with programs in `bin`. */
+  readonly node: string
+  /** The folder of another package manager, where the build needs one. */
+  readonly packageManager?: string | undefined
+  /** Variables for the package manager, given the home folder as the build sees it. */
+  readonly variables?: PackageVariables
+}
+
+export type PackageVariables = (home: string) => Readonly<Record<string, string>>
+
+const MiB = 1024 * 1024
+
+/**
+ * The whole environment of a build: nothing of the runner's own is in it.
+ * @param variables for the package manager
+ */
+export function buildEnvironment(
+  at: BuildPaths,
+  { memoryBytes }: Pick<CgroupLimits, 'memoryBytes'>,
+  variables: PackageVariables = () => ({}),
+): Record<string, string> {
+  const folders = [at.toolchain, ...(at.packageManager ? [at.packageManager] : []), '/usr']
+  return {
+    PATH: [...folders.map((folder) => `${folder}/bin`), '/bin'].join(':'),
+    HOME: at.home,
+    TMPDIR: '/tmp',
+    LANG: 'C.UTF-8',
+    CI: 'true',
+    // Node sees the machine's memory, not the cgroup's; with this it collects garbage before the kernel ends it
+    NODE_OPTIONS: `--max-old-space-size=${Math.max(64, Math.floor((memoryBytes * 0.75) / MiB))}`,
+    NODE_EXTRA_CA_CERTS: at.caBundle,
+    SSL_CERT_FILE: at.caBundle,
+    ...variables(at.home),
+  }
+}
