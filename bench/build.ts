@@ -11,10 +11,7 @@ import { findTool } from '../infra/local/tools.ts'
 import { createLogger } from '../infra/log.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
 import { runBuild } from '../runner/build.ts'
-import { openKeptFolders } from '../runner/install/kept-folders.ts'
-import { openReaders } from '../runner/readers.ts'
-import { openSandbox } from '../runner/sandbox/sandbox.ts'
-import { createSlots } from '../runner/sandbox/slots.ts'
+import { openBuildDeps } from '../runner/runner.ts'
 import { median } from './statistics.ts'
 
 // A build on the farm, the first of a project and the one after it, which gets the packages that the first has installed, against
@@ -50,14 +47,11 @@ const config = loadConfig({
   PLINTH_BUILD_EGRESS_HOSTS: hosts.join(),
   ...(caFile && { PLINTH_BUILD_CA_FILE: caFile }),
 })
-const toolchain = openToolchain(toolchainOptions(config))
-const node = await toolchain.get('node-20', { report })
+const node = await openToolchain(toolchainOptions(config)).get('node-20', { report })
 const cas = await openDiskCas(join(dir, 'cas'))
 const buildLogs = openDiskBuildLogs(join(dir, 'logs'))
-const sandbox = stack.use(await openSandbox({ config, log }))
-const slots = createSlots(1, config.build.dir, process.getuid?.() === 0)
-const readers = stack.use(await openReaders())
-const keptFolders = await openKeptFolders(config.build.dir)
+const deps = stack.use(await openBuildDeps({ config, cas, buildLogs, log }))
+const { sandbox } = deps
 if (!sandbox.status.builds) throw new Error(`builds are refused: ${sandbox.status.problems.join('; ')}`)
 
 await run('tar', ['-czf', join(dir, 'source.tgz'), '-C', project, '.'])
@@ -119,7 +113,7 @@ async function buildOnFarm(projectId: string, kind: 'cold' | 'warm'): Promise<vo
     trust: 'production',
   } as const
   const result = await runBuild(
-    { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders },
+    deps,
     { ...input, project_id: projectId, source_sha256: source.sha256 },
     { signal: new AbortController().signal, onPhase: (phase) => phases.push([phase, performance.now()]) },
   )

@@ -25,12 +25,7 @@ import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
-import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
-import { openKeptFolders } from '../runner/install/kept-folders.ts'
-import { openReaders } from '../runner/readers.ts'
-import { openSandbox } from '../runner/sandbox/sandbox.ts'
-import { createSlots } from '../runner/sandbox/slots.ts'
-import { startBuildWorker } from '../runner/worker.ts'
+import { openRunner } from '../runner/runner.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
@@ -184,13 +179,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     stack.use(startControlWorker(temporal, deps, bundle))
   }
   if (options.runner) {
-    const sandbox = stack.use(await openSandbox({ config, log }))
-    const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
-    const toolchain = openToolchain(toolchainOptions(config))
-    const keptFolders = await openKeptFolders(config.build.dir)
-    const readers = stack.use(await openReaders())
-    const deps = { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders }
-    stack.use(startBuildWorker(temporal, deps, 0))
+    stack.use(await openRunner({ config, cas, buildLogs, temporal, shutdownGraceMs: 0, log }))
   }
   const { platformDomain, base: baseUrl, preview: previewUrl } = config.urls
   let certificatesPort = 0

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject } from 'vitest'
@@ -10,15 +10,12 @@ import { readManifest } from '../../infra/cas/manifests.ts'
 import { type Config, loadConfig } from '../../infra/config.ts'
 import type { ThreadLimits } from '../../infra/limited-thread.ts'
 import { createLogger } from '../../infra/log.ts'
-import { openToolchain, toolchainOptions } from '../../infra/toolchain.ts'
 import { runBuild } from '../../runner/build.ts'
 import type { Phase } from '../../runner/build-context.ts'
-import { openKeptFolders } from '../../runner/install/kept-folders.ts'
 import type { KeptLimits } from '../../runner/install/kept-limits.ts'
-import { openReaders } from '../../runner/readers.ts'
 import type { SandboxStatus } from '../../runner/sandbox/isolation.ts'
-import { openSandbox, type SandboxDeps } from '../../runner/sandbox/sandbox.ts'
-import { createSlots } from '../../runner/sandbox/slots.ts'
+import { openBuildDeps } from '../../runner/runner.ts'
+import type { SandboxLimits } from '../../runner/sandbox/sandbox.ts'
 import type { BuildInput } from '../../workflows/contract.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 
@@ -34,14 +31,14 @@ export type BuildFiles = Readonly<Record<string, string | MadeEntry>>
 
 /** A real runner in a folder of its own, without a queue. */
 export async function openBuilder({
-  limits,
+  limits = {},
   caching = {},
   env = {},
   casDir,
   heirOf,
   reading = {},
 }: {
-  limits?: SandboxDeps['limits']
+  limits?: Partial<SandboxLimits>
   caching?: Partial<KeptLimits>
   env?: Record<string, string>
   /** Where the storage lies, when it is not in the builder's own folder. */
@@ -62,17 +59,26 @@ export async function openBuilder({
     ...tools.registry,
     PLINTH_BUILD_MEMORY: '384m',
     PLINTH_BUILD_TIMEOUT: '40s',
+    PLINTH_BUILD_SLOTS: '2',
     ...env,
   })
   const log = createLogger('test', 'silent')
   const cas = await openDiskCas(casDir ?? join(folder, 'cas'))
   const buildLogs = openDiskBuildLogs(join(folder, 'cas', 'logs'))
-  const sandbox = await openSandbox({ config, log, ...(limits ? { limits } : {}) })
-  const slots = createSlots(2, config.build.dir, isRoot)
-  const readers = await openReaders(reading)
-  const toolchain = openToolchain(toolchainOptions(config))
-  if (heirOf) await rename(join(heirOf.build.dir, 'caches'), join(config.build.dir, 'caches'))
-  const keptFolders = await openKeptFolders(config.build.dir, caching)
+  if (heirOf) {
+    await mkdir(config.build.dir, { recursive: true })
+    await rename(join(heirOf.build.dir, 'caches'), join(config.build.dir, 'caches'))
+  }
+  const deps = await openBuildDeps({
+    config,
+    cas,
+    buildLogs,
+    log,
+    sandboxLimits: limits,
+    keptLimits: caching,
+    readingLimits: reading,
+  })
+  const { sandbox, slots, keptFolders } = deps
 
   return {
     config,
@@ -91,7 +97,7 @@ export async function openBuilder({
       const deploy_id = options.input?.deploy_id ?? randomUUID()
       const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
       const result = await runBuild(
-        { cas, buildLogs, config: { build }, log, sandbox, slots, readers, toolchain, keptFolders },
+        { ...deps, config: { build } },
         {
           deploy_id,
           project_id: 'p',
@@ -124,8 +130,7 @@ export async function openBuilder({
     /** Workspaces that exist now. */
     leftovers: async () => (await readdir(config.build.dir)).filter((name) => name.startsWith('run-')),
     async [Symbol.asyncDispose]() {
-      await sandbox[Symbol.asyncDispose]()
-      await readers[Symbol.asyncDispose]()
+      await deps[Symbol.asyncDispose]()
       await rm(folder, { recursive: true })
     },
   }
