@@ -1,13 +1,14 @@
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Logger } from '../infra/log.ts'
+import { createByteRing } from './byte-ring.ts'
 import { createLogText, recentLength } from './log-text.ts'
+import { createLogWriter } from './log-writer.ts'
 import type { Reader } from './readers.ts'
 
 const MiB = 1024 * 1024
 /** What is written as it comes; of what follows only the end is kept, and written when the build has ended. */
 const headBytes = 9 * MiB
 const endBytes = 1 * MiB
-const flushMs = 250
 /** A line that has not ended is shown after this time: a question, a row of dots, a progress bar. */
 const unfinishedMs = 1000
 /** Large chunks are taken in parts, so that the bounds hold. */
@@ -51,18 +52,16 @@ export async function openBuildLog({
   secrets = [],
   begunAt = 0,
 }: BuildLogOptions): Promise<BuildLog> {
-  const writer = createWriter(logs, log, deployId)
-  const rest = createRing(endBytes)
+  const writer = createLogWriter(logs, log, deployId)
+  const rest = createByteRing(endBytes)
   const own = createLogText(secrets)
+  const reading = createReading(reader, write)
   const [before] = await Promise.all([writer.before(), reader.call('openLog', secrets)])
   /** What was taken of the output, and of earlier attempts. */
   let size = before.size
   let endsLine = true
   /** Whether a line of the log itself has not ended. */
   let isCut = false
-  /** Output that waits for the reader. */
-  let waiting: Buffer[] = []
-  let reading = Promise.resolve()
   let unfinished: NodeJS.Timeout | undefined
   if (size > begunAt) line(`${before.endsLine ? '' : '\n'}… the build was interrupted and starts again …`)
 
@@ -71,39 +70,19 @@ export async function openBuildLog({
     writer.write(text)
   }
 
-  /** After what was to be read before it, unless the reader has stopped. */
-  function readNext(read: () => Promise<void>): Promise<void> {
-    reading = reading.then(async () => {
-      if (!reader.stopped.aborted) await read().catch(() => undefined)
-    })
-    return reading
-  }
-
   function append(chunk: Buffer): void {
     for (let at = 0; at < chunk.length; at += maxPartBytes) {
       const part = chunk.subarray(at, at + maxPartBytes)
       if (rest.size > 0 || size >= headBytes) rest.push(part)
-      else push(part)
+      else {
+        size += part.length
+        reading.push(part)
+      }
     }
     const end = chunk.lastIndexOf(0x0a)
     if (end >= 0) stopWaiting()
     if (chunk.length > 0) endsLine = end === chunk.length - 1
     if (!endsLine) unfinished ??= setTimeout(showUnfinished, unfinishedMs).unref()
-  }
-
-  /** What arrives while the reader is busy goes to it together. */
-  function push(part: Buffer): void {
-    size += part.length
-    waiting.push(part)
-    if (waiting.length === 1) void readNext(pushWaiting)
-  }
-
-  async function pushWaiting(): Promise<void> {
-    const bytes = Buffer.concat(waiting)
-    waiting = []
-    for (let at = 0; at < bytes.length; at += maxPartBytes) {
-      write(await reader.call('pushLog', copyOf(bytes.subarray(at, at + maxPartBytes))))
-    }
   }
 
   function stopWaiting(): void {
@@ -113,7 +92,7 @@ export async function openBuildLog({
 
   function showUnfinished(): void {
     unfinished = undefined
-    if (rest.size === 0) void readNext(async () => write(await reader.call('showLog')))
+    if (rest.size === 0) void reading.add(() => reader.call('showLog'))
   }
 
   function line(text: string): void {
@@ -125,7 +104,7 @@ export async function openBuildLog({
     stopWaiting()
     const { bytes, dropped } = rest.take()
     const end = { bytes: copyOf(bytes), dropped }
-    await readNext(async () => write(await reader.call('closeLog', end)))
+    await reading.add(() => reader.call('closeLog', end))
     await writer.close()
   }
 
@@ -133,7 +112,7 @@ export async function openBuildLog({
     append,
     line,
     async recent() {
-      await reading
+      await reading.done()
       return await reader.call('readRecentLog', copyOf(rest.end(recentLength)))
     },
     close,
@@ -141,98 +120,37 @@ export async function openBuildLog({
   }
 }
 
-/** A message would take along all of the memory that a part lies in. */
-const copyOf = (part: Buffer) => new Uint8Array(part)
+/** Hands output to the reader in order, and writes what it makes of it. Nothing is read once the reader has stopped. */
+function createReading(reader: BuildLogOptions['reader'], write: (text: string) => void) {
+  /** Output that waits for the reader. */
+  let waiting: Buffer[] = []
+  let last = Promise.resolve()
 
-/** Appends in the background, in order. What could not be written is tried again with the next, and never fails a build. */
-function createWriter(logs: BuildLogs, log: Logger, deployId: string) {
-  let waiting = ''
-  let timer: NodeJS.Timeout | undefined
-  let writing = Promise.resolve()
-  let reported = false
-
-  function report(error: unknown): void {
-    if (!reported) log.error({ err: error, deploy_id: deployId }, 'build log not written')
-    reported = true
+  function then(step: () => Promise<void>): Promise<void> {
+    last = last.then(async () => {
+      if (!reader.stopped.aborted) await step().catch(() => undefined)
+    })
+    return last
   }
 
-  async function flush(): Promise<void> {
-    timer = undefined
-    const text = waiting
-    waiting = ''
-    if (text === '') return
-    try {
-      await logs.append(deployId, Buffer.from(text))
-    } catch (error) {
-      report(error)
-      waiting = text + waiting
+  async function pushWaiting(): Promise<void> {
+    const bytes = Buffer.concat(waiting)
+    waiting = []
+    for (let at = 0; at < bytes.length; at += maxPartBytes) {
+      write(await reader.call('pushLog', copyOf(bytes.subarray(at, at + maxPartBytes))))
     }
   }
 
-  function enqueue(): Promise<void> {
-    writing = writing.then(flush)
-    return writing
-  }
-
   return {
-    /** What an earlier attempt has written. */
-    async before(): Promise<{ size: number; endsLine: boolean }> {
-      try {
-        const { size } = await logs.read(deployId, 0, 0)
-        const last = size > 0 ? await logs.read(deployId, size - 1, 1) : undefined
-        return { size, endsLine: last?.bytes[0] === 0x0a }
-      } catch (error) {
-        report(error)
-        return { size: 0, endsLine: true }
-      }
+    /** What arrives while the reader is busy goes to it together. */
+    push(part: Buffer): void {
+      waiting.push(part)
+      if (waiting.length === 1) void then(pushWaiting)
     },
-    write(text: string): void {
-      waiting += text
-      timer ??= setTimeout(enqueue, flushMs)
-    },
-    async close(): Promise<void> {
-      clearTimeout(timer)
-      await enqueue()
-    },
+    add: (read: () => Promise<string>) => then(async () => write(await read())),
+    done: () => last,
   }
 }
 
-/** The last bytes of all that is pushed. */
-function createRing(maxBytes: number) {
-  let chunks: Buffer[] = []
-  let held = 0
-  let total = 0
-
-  function end(bytes: number): Buffer {
-    const joined = Buffer.concat(chunks)
-    return joined.subarray(Math.max(0, joined.length - bytes))
-  }
-
-  return {
-    get size() {
-      return total
-    },
-    push(chunk: Buffer): void {
-      chunks.push(chunk)
-      held += chunk.length
-      total += chunk.length
-      // half as much again may wait, so that the cut is made once in a while and not for each chunk
-      if (held <= maxBytes * 1.5) return
-      chunks = [Buffer.from(end(maxBytes))]
-      held = maxBytes
-    },
-    end,
-    endsLine: () => chunks.at(-1)?.at(-1) === 0x0a,
-    /** Empties it; what was dropped ends with a line, if one ends in what is left. */
-    take(): { bytes: Buffer; dropped: number } {
-      const all = end(maxBytes)
-      const begin = total > all.length ? all.indexOf(0x0a) + 1 : 0
-      const bytes = all.subarray(begin)
-      const dropped = total - bytes.length
-      chunks = []
-      held = 0
-      total = 0
-      return { bytes, dropped }
-    },
-  }
-}
+/** A message would take along all of the memory that a part lies in. */
+const copyOf = (part: Buffer) => new Uint8Array(part)

@@ -46,6 +46,10 @@ const allowed: Record<string, readonly RegExp[]> = {
   'workflows/contract.ts': [/^core\//],
   'workflows/contract': [/^core\//, /^workflows\/contract\.ts$/],
   runner: [/^core\//, infraWithoutDb, contract],
+  'runner/sandbox': [/^core\//, infraWithoutDb],
+  'runner/install': [/^core\//, infraWithoutDb, /^runner\/sandbox\//],
+  'runner/output': [/^core\//, infraWithoutDb, /^runner\/sandbox\//],
+  'runner/source': [/^core\//, infraWithoutDb, /^runner\/(sandbox|output)\//],
   client: [],
   edge: [/^core\//, infraWithoutDb, /^infra\/db\/feed\.ts$/, /^services\/feeds\//],
 }

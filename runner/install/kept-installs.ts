@@ -78,25 +78,9 @@ export async function takeInstall(
     const elsewhere = new Map([...now].filter(([path]) => !isKept(path) && path !== at('.yarn')))
     const packages = new Map([...now].filter(([path]) => isKept(path)))
     const wroteElsewhere = !isSame(source, elsewhere) || [...home.values()].some(({ type }) => type !== 'd')
-    if (wroteElsewhere || !isPortable(packages)) return
+    if (wroteElsewhere || !isPortable(packages, at(modules))) return
     installed = packages
     present = members.filter((member) => packages.has(at(member)))
-  }
-
-  /** Whether packages mean the same in another build's folder. */
-  function isPortable(packages: Tree): boolean {
-    if (packages.get(at(modules))?.type !== 'd') return false
-    const isInside = (path: string) => path.startsWith(`${at(modules)}/`)
-    const found = new Map<string, number>()
-    for (const { inode } of packages.values()) found.set(inode, (found.get(inode) ?? 0) + 1)
-    return [...packages].every(([path, { type, target, inode, names }]) => {
-      const parent = posix.basename(posix.dirname(path))
-      const base = posix.basename(path)
-      if (parent === modules && base.startsWith('.') && !managerFiles.test(base)) return false
-      if (type === 'l') return !target.startsWith('/') && isInside(posix.join(posix.dirname(path), target))
-      // a name elsewhere would be one more way to change the file
-      return type === 'd' || (type === 'f' && found.get(inode) === names)
-    })
   }
 
   /** Undefined when one of them is gone, or lies behind a link. */
@@ -128,6 +112,25 @@ export async function takeInstall(
     const ended = await execa('rm', ['-rf', '--one-file-system', '--', ...paths], { cwd: root, ...user, reject: false })
     return !ended.failed
   }
+}
+
+/**
+ * Whether packages mean the same in another build's folder.
+ * @param folder the `node_modules` that they are in
+ */
+function isPortable(packages: Tree, folder: string): boolean {
+  if (packages.get(folder)?.type !== 'd') return false
+  const isInside = (path: string) => path.startsWith(`${folder}/`)
+  const found = new Map<string, number>()
+  for (const { inode } of packages.values()) found.set(inode, (found.get(inode) ?? 0) + 1)
+  return [...packages].every(([path, { type, target, inode, names }]) => {
+    const parent = posix.basename(posix.dirname(path))
+    const base = posix.basename(path)
+    if (parent === modules && base.startsWith('.') && !managerFiles.test(base)) return false
+    if (type === 'l') return !target.startsWith('/') && isInside(posix.join(posix.dirname(path), target))
+    // a name elsewhere would be one more way to change the file
+    return type === 'd' || (type === 'f' && found.get(inode) === names)
+  })
 }
 
 function isSame(before: Tree, after: Tree): boolean {

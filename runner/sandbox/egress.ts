@@ -75,9 +75,8 @@ const reportedRefusals = 50
 /** The only way out of a sandbox: an HTTP proxy that knows CONNECT and nothing else. One per build. */
 export function openEgress(options: EgressOptions): Egress {
   const { policy, maxBytes, report, requestTimeoutMs = 10_000 } = options
-  const sockets = new Set<Duplex>()
-  const refusals = new Set<string>()
-  let bytes = 0
+  const transfer = createTransfer(maxBytes, report)
+  const refuse = createRefusals(report)
   let closing = false
 
   const timeouts = {
@@ -92,7 +91,7 @@ export function openEgress(options: EgressOptions): Egress {
     response.end('builds reach the network over https only\n')
   })
   server.maxConnections = maxConnections
-  server.on('connection', (socket) => track(socket))
+  server.on('connection', (socket) => transfer.track(socket))
   server.on('connect', (request, client, head) => {
     void tunnel(request.url ?? '', client, head)
   })
@@ -107,7 +106,7 @@ export function openEgress(options: EgressOptions): Egress {
     async [Symbol.asyncDispose]() {
       closing = true
       const closed = new Promise((done) => server.close(done))
-      for (const socket of sockets) socket.destroy()
+      transfer.end()
       await closed
     },
   }
@@ -120,8 +119,8 @@ export function openEgress(options: EgressOptions): Egress {
       return
     }
     if (client.destroyed) return
-    const remote = dial(verdict.addresses)
-    track(remote)
+    const remote = dial(verdict.addresses, policy.port)
+    transfer.track(remote)
     client.once('close', () => remote.destroy())
     const abandon = () => remote.destroy()
     const timer = setTimeout(abandon, connectTimeoutMs)
@@ -133,35 +132,51 @@ export function openEgress(options: EgressOptions): Egress {
       remote.off('close', noAnswer)
       client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
       client.unshift(head)
-      for (const side of [client, remote]) side.on('data', (chunk: Buffer) => count(chunk.length))
+      for (const side of [client, remote]) side.on('data', (chunk: Buffer) => transfer.count(chunk.length))
       client.pipe(remote).pipe(client)
       // not destroyed: the last bytes may still be on their way to the build
       remote.once('close', () => client.end())
     })
   }
+}
 
-  /** To one of the judged addresses, whichever answers; the name is not looked up again. */
-  function dial(addresses: readonly string[]): Socket {
-    const judged = addresses.map((address) => ({ address, family: isIP(address) }))
-    return connect({ host: 'judged', port: policy.port, lookup: (_host, _options, done) => done(null, judged) })
-  }
+/** Connects to one of the judged addresses, whichever answers; the name is not looked up again. */
+function dial(addresses: readonly string[], port: number): Socket {
+  const judged = addresses.map((address) => ({ address, family: isIP(address) }))
+  return connect({ host: 'judged', port, lookup: (_host, _options, done) => done(null, judged) })
+}
 
-  function count(more: number): void {
-    if (bytes > maxBytes) return
-    bytes += more
-    if (bytes <= maxBytes) return
-    report(`blocked: the build transferred more than ${maxBytes} bytes`)
+/** The sockets of a build, all of which are ended when it has transferred more than it may. */
+function createTransfer(maxBytes: number, report: (line: string) => void) {
+  const sockets = new Set<Duplex>()
+  let bytes = 0
+
+  function end(): void {
     for (const socket of sockets) socket.destroy()
   }
 
-  function track(socket: Duplex): void {
-    if (bytes > maxBytes) socket.destroy()
-    sockets.add(socket)
-    socket.on('error', () => socket.destroy())
-    socket.once('close', () => sockets.delete(socket))
+  return {
+    track(socket: Duplex): void {
+      if (bytes > maxBytes) socket.destroy()
+      sockets.add(socket)
+      socket.on('error', () => socket.destroy())
+      socket.once('close', () => sockets.delete(socket))
+    },
+    count(more: number): void {
+      if (bytes > maxBytes) return
+      bytes += more
+      if (bytes <= maxBytes) return
+      report(`blocked: the build transferred more than ${maxBytes} bytes`)
+      end()
+    },
+    end,
   }
+}
 
-  function refuse(target: string, reason: string): void {
+/** Reports each refusal once, and so many at most. */
+function createRefusals(report: (line: string) => void) {
+  const refusals = new Set<string>()
+  return (target: string, reason: string): void => {
     const line = `blocked: ${JSON.stringify(target.slice(0, 300)).slice(1, -1)} (${reason})`
     if (refusals.has(line) || refusals.size >= reportedRefusals) return
     refusals.add(line)
