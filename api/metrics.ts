@@ -6,7 +6,7 @@ import { countUnendedDeploys } from '../services/builds/permits.ts'
 import { allBuildMinutes, listBuildTotals } from '../services/projects/usage.ts'
 import { readStorageHealth } from '../services/storage/health.ts'
 import { waitingMessages } from '../services/workflow-messages.ts'
-import { buildOutcomes } from '../workflows/contract.ts'
+import { buildOutcomes } from '../workflows/contract/builds.ts'
 import type { AdmissionFigures } from './admission.ts'
 import type { Deps } from './context.ts'
 

@@ -1,5 +1,5 @@
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
-import { queues } from '../workflows/contract.ts'
+import { queues } from '../workflows/contract/messages.ts'
 import { createBuildActivities } from './activities.ts'
 import type { BuildDeps } from './build-context.ts'
 

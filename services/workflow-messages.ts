@@ -1,5 +1,5 @@
 import type { Db } from '../infra/db/database.ts'
-import type { WorkflowSignal, WorkflowStart } from '../workflows/contract.ts'
+import type { WorkflowSignal, WorkflowStart } from '../workflows/contract/messages.ts'
 import type { Tx } from './transact.ts'
 
 /** Writes the start of a workflow in the transaction of its cause; the relay starts it after the commit. Repeating an id changes nothing. */

@@ -33,18 +33,17 @@ const packageOf = (target: string) =>
 const isOurs = ({ target }: Import) => /^(core|infra|services|api|workflows|runner|edge|client|test)\//.test(target)
 
 /** What each folder may import of ours, besides itself. A longer prefix decides before a shorter one. */
-const contract = /^workflows\/contract(\/|\.ts$)/
+const contract = /^workflows\/contract\//
 const infraWithoutDb = /^infra\/(?!db\/)/
 const allowed: Record<string, readonly RegExp[]> = {
   core: [],
   infra: [/^core\//],
   'infra/local': [/^core\//, /^infra\//],
   services: [/^core\//, /^infra\/(?!local\/)/, contract],
-  api: [/^core\//, /^infra\/(?!local\/)/, /^services\//, /^workflows\/((client|mails|reports)\.ts$|contract(\/|\.ts$))/],
+  api: [/^core\//, /^infra\/(?!local\/)/, /^services\//, /^workflows\/(client\.ts$|contract\/)/],
   workflows: [/^core\//, /^infra\/(?!local\/)/, /^services\//],
   'workflows/definitions': [/^core\//, contract],
-  'workflows/contract.ts': [/^core\//],
-  'workflows/contract': [/^core\//, /^workflows\/contract\.ts$/],
+  'workflows/contract': [/^core\//],
   runner: [/^core\//, infraWithoutDb, contract],
   'runner/sandbox': [/^core\//, infraWithoutDb],
   'runner/install': [/^core\//, infraWithoutDb, /^runner\/sandbox\//],

@@ -9,8 +9,8 @@ import {
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
 import { deleteWorkflowMessages, lockWorkflowMessages } from '../services/workflow-messages.ts'
+import { queues, type WorkflowSignal, type WorkflowStart } from './contract/messages.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
-import { queues, type WorkflowSignal, type WorkflowStart } from './contract.ts'
 
 /** A start that takes longer is given up and repeated: without a deadline an absent server blocks for 20 s. */
 const startDeadlineMs = 2000

@@ -11,9 +11,9 @@ import type { Logger } from '../infra/log.ts'
 import type { TemporalAddress } from '../infra/temporal/worker.ts'
 import { certificateRenewal } from './contract/certificates.ts'
 import { domainRecheck } from './contract/domains.ts'
+import { queues } from './contract/messages.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
-import { storageScrub } from './contract/storage.ts'
-import { queues, storageSweep } from './contract.ts'
+import { storageScrub, storageSweep } from './contract/storage.ts'
 
 const retryMs = 5000
 /** A Temporal server that has lost its database has lost the schedules too. */

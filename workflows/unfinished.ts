@@ -11,11 +11,12 @@ import { listDueSubdomainChanges } from '../services/sites/subdomain-changes.ts'
 import { transact } from '../services/transact.ts'
 import { signalWorkflows, startWorkflow } from '../services/workflow-messages.ts'
 import { orderStart } from './contract/certificates.ts'
+import { deployWorkflowId } from './contract/deploys.ts'
 import { domainWorkflowId } from './contract/domains.ts'
-import { reportsSignal } from './contract/git.ts'
-import { mailStart } from './contract/mails.ts'
-import { subdomainChangeStart, trashStart } from './contract/names.ts'
-import { deployWorkflowId, type WorkflowSignal, type WorkflowStart } from './contract.ts'
+import { mailStart } from './contract/emails.ts'
+import type { WorkflowSignal, WorkflowStart } from './contract/messages.ts'
+import { reportsSignal } from './contract/reports.ts'
+import { subdomainChangeStart, trashStart } from './contract/sites.ts'
 
 export interface UnfinishedOptions {
   /** What moved more recently is left alone. */

@@ -8,15 +8,15 @@ import { type CertificateActivityDeps, createCertificateActivities } from './act
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
+import { createMailActivities, type MailActivityDeps } from './activities/emails.ts'
 import { createFetchActivities, fetchesDir } from './activities/fetch-repository.ts'
-import { createMailActivities, type MailActivityDeps } from './activities/mails.ts'
-import { createNameActivities } from './activities/names.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createReportActivities } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
 import { createScrubActivities } from './activities/scrub.ts'
+import { createSiteActivities } from './activities/sites.ts'
 import { createStorageActivities } from './activities/storage.ts'
-import { queues } from './contract.ts'
+import { queues } from './contract/messages.ts'
 
 const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
 
@@ -55,7 +55,7 @@ export function startControlWorker(
       ...createDomainActivities(deps),
       ...createRecheckActivities(deps),
       ...createCertificateActivities(deps),
-      ...createNameActivities(deps),
+      ...createSiteActivities(deps),
       ...createMailActivities(deps),
       ...reports,
     },

@@ -1,6 +1,6 @@
 import { trustOf } from '../../core/build-trust.ts'
 import { planTitle } from '../../core/plans.ts'
-import type { BuildInput } from '../../workflows/contract.ts'
+import type { BuildInput } from '../../workflows/contract/builds.ts'
 import type { Services } from '../services.ts'
 import { findBuildFacts } from './facts.ts'
 

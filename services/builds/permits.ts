@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
-import { turnSignal } from '../../workflows/contract.ts'
+import { permitSignal } from '../../workflows/contract/deploys.ts'
 import type { DeployRun } from '../deploys/runs.ts'
 import { withProject, withProjectOfDeploy } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
@@ -35,7 +35,7 @@ export async function givePermits(
   { project_id, now, asking }: { readonly project_id: string; readonly now: Date; readonly asking?: string },
 ): Promise<void> {
   const granted = await grantTurns(tx, project_id, permitsOf(services), now, asking ?? null)
-  await signalWorkflows(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(turnSignal))
+  await signalWorkflows(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(permitSignal))
 }
 
 /** Gives the permits that nobody uses, of every project: one may have been lost. */

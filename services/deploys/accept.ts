@@ -1,6 +1,6 @@
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { deployStart } from '../../workflows/contract.ts'
+import { deployStart } from '../../workflows/contract/deploys.ts'
 import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
 import { addBlobsOfDeploy, type Blob, bytesOf, missingBlobs, newBlobs, unknownBlob } from '../storage/blobs.ts'

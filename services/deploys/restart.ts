@@ -1,4 +1,4 @@
-import { deployStart, type StartedDeploy } from '../../workflows/contract.ts'
+import { deployStart, type StartedDeploy } from '../../workflows/contract/deploys.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { startWorkflow } from '../workflow-messages.ts'

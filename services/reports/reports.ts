@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Forge } from '../../core/git-events.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { forgeAddress } from '../../infra/forges/address.ts'
-import { reportsSignal } from '../../workflows/contract/git.ts'
+import { reportsSignal } from '../../workflows/contract/reports.ts'
 import type { Tx } from '../transact.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 

@@ -3,7 +3,7 @@ import { formerSubdomainPeriodMs, maxCancelledChanges } from '../../core/limits.
 import { readable, subdomainChangeLetter } from '../../core/mails.ts'
 import { siteUrl } from '../../infra/config.ts'
 import { databaseTime } from '../../infra/db/database.ts'
-import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/names.ts'
+import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/sites.ts'
 import { queueMailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { suspended, withProject } from '../projects/projects.ts'

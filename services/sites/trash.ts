@@ -1,6 +1,6 @@
 import { conflict } from '../../core/errors.ts'
 import { type Db, databaseTime } from '../../infra/db/database.ts'
-import { cancelledSignal, restoredSignal, trashStart } from '../../workflows/contract/names.ts'
+import { cancelledSignal, restoredSignal, trashStart } from '../../workflows/contract/sites.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'

@@ -13,10 +13,10 @@ import { createLogger } from '../../infra/log.ts'
 import { runBuild } from '../../runner/build.ts'
 import type { Phase } from '../../runner/build-context.ts'
 import type { KeptLimits } from '../../runner/install/kept-limits.ts'
-import type { SandboxStatus } from '../../runner/sandbox/isolation.ts'
 import { openBuildDeps } from '../../runner/runner.ts'
+import type { SandboxStatus } from '../../runner/sandbox/isolation.ts'
 import type { SandboxLimits } from '../../runner/sandbox/sandbox.ts'
-import type { BuildInput } from '../../workflows/contract.ts'
+import type { BuildInput } from '../../workflows/contract/builds.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 
 const isRoot = process.getuid?.() === 0

@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { BuildInput } from '../../workflows/contract.ts'
+import type { BuildInput } from '../../workflows/contract/builds.ts'
 import { tarGz } from '../infra/archives.ts'
 import { type GitServer, git, startGitServer } from '../infra/git-server.ts'
 import { makeSite, randomName } from '../make.ts'

@@ -1,9 +1,10 @@
 import { proxyActivities, proxyLocalActivities, sleep, workflowInfo } from '@temporalio/workflow'
 import type { CertificateActivities, OrderInput } from '../../workflows/contract/certificates.ts'
+import type { DeployActivities, DeployInput } from '../../workflows/contract/deploys.ts'
 import type { DomainActivities, DomainInput } from '../../workflows/contract/domains.ts'
-import type { ForgeReportsInput, ReportActivities } from '../../workflows/contract/git.ts'
-import type { NameActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/names.ts'
-import type { DeployActivities, DeployInput, StorageActivities } from '../../workflows/contract.ts'
+import type { ForgeReportsInput, ReportActivities } from '../../workflows/contract/reports.ts'
+import type { SiteActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/sites.ts'
+import type { StorageActivities } from '../../workflows/contract/storage.ts'
 
 const { claimDeploy, publishDeploy } = proxyLocalActivities<DeployActivities>({ startToCloseTimeout: '15s' })
 
@@ -36,7 +37,7 @@ export async function recheckDomains(): Promise<void> {
   await sleep(1)
 }
 
-const { purgeSite, applySubdomainChange } = proxyActivities<NameActivities>({ startToCloseTimeout: '15s' })
+const { purgeSite, applySubdomainChange } = proxyActivities<SiteActivities>({ startToCloseTimeout: '15s' })
 
 export async function expireTrashedSite(input: TrashInput): Promise<void> {
   await purgeSite(input)

@@ -5,8 +5,8 @@ import { listDueTrash } from '../../services/removal/sites.ts'
 import { listDueSubdomainChanges } from '../../services/sites/subdomain-changes.ts'
 import { transact } from '../../services/transact.ts'
 import { startWorkflow } from '../../services/workflow-messages.ts'
-import { createNameActivities } from '../../workflows/activities/names.ts'
-import { restoredSignal, subdomainChangeStart, trashStart } from '../../workflows/contract/names.ts'
+import { createSiteActivities } from '../../workflows/activities/sites.ts'
+import { restoredSignal, subdomainChangeStart, trashStart } from '../../workflows/contract/sites.ts'
 import { aroundTheEnd, deployFiles, makeSite, page, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
@@ -150,7 +150,7 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
 describe('races about one row', () => {
   const rounds = 12
   // what the workflow would do an hour later
-  const activities = () => createNameActivities({ ...w, clock: () => new Date(Date.now() + hourMs) })
+  const activities = () => createSiteActivities({ ...w, clock: () => new Date(Date.now() + hourMs) })
 
   test('U04: a change, its cancellation, its switch and the trash at once leave one name and one answer', async () => {
     const seen = new Set<string>()

@@ -2,7 +2,7 @@ import { readManifest } from '../../infra/cas/manifests.ts'
 import type { SiteChecks } from '../../services/checks/find-recommendations.ts'
 import { findUncheckedDeploy, setRecommendations } from '../../services/deploys/deploys.ts'
 import type { Services } from '../../services/services.ts'
-import type { CheckActivities } from '../contract.ts'
+import type { CheckActivities } from '../contract/deploys.ts'
 
 const budgetMs = 20_000
 

@@ -5,7 +5,7 @@ import { requestPermit, type TurnState } from '../../services/builds/permits.ts'
 import { publishDeploy } from '../../services/deploys/activate.ts'
 import * as runs from '../../services/deploys/runs.ts'
 import type { Services } from '../../services/services.ts'
-import type { DeployActivities } from '../contract.ts'
+import type { DeployActivities } from '../contract/deploys.ts'
 
 /** The steps of a deploy that PostgreSQL decides. Every one is a guarded update, so repeating it is harmless. */
 export function createDeployActivities(services: Services): DeployActivities {

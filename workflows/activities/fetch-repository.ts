@@ -17,7 +17,8 @@ import { findBuildInput } from '../../services/builds/input.ts'
 import { findGitFetch, type GitFetch } from '../../services/git/deploys.ts'
 import { keepFetchedSource, postponeFetch } from '../../services/git/fetched.ts'
 import type { Services } from '../../services/services.ts'
-import type { DeployRunInput, FetchActivities, FetchInput, FetchResult } from '../contract.ts'
+import type { DeployRunInput } from '../contract/deploys.ts'
+import type { FetchActivities, FetchInput, FetchResult } from '../contract/fetches.ts'
 import { beating } from './beating.ts'
 
 export interface FetchActivityDeps extends Services {

@@ -10,7 +10,7 @@ import { type CommentKey, listDueComments, listDueCommits } from '../../services
 import { type CommentReportRow, type CommitReportRow, findCommentReport, findCommitReport } from '../../services/reports/facts.ts'
 import { findReportingSite, setCommented, setReported } from '../../services/reports/reports.ts'
 import type { Services } from '../../services/services.ts'
-import type { DueReport, ReportActivities } from '../contract/git.ts'
+import type { DueReport, ReportActivities } from '../contract/reports.ts'
 import { beating } from './beating.ts'
 import { createReportTexts } from './report-texts.ts'
 

@@ -1,6 +1,6 @@
 import { applyRetention } from '../../services/deploys/retention.ts'
 import type { Services } from '../../services/services.ts'
-import type { RetentionActivities } from '../contract.ts'
+import type { RetentionActivities } from '../contract/deploys.ts'
 
 /** What follows an activation. A storage that does not answer is a retryable failure. */
 export const createRetentionActivities = (services: Services): RetentionActivities => ({

@@ -7,7 +7,7 @@ import { applyRetentionEverywhere } from '../../services/deploys/retention.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import type { Services } from '../../services/services.ts'
 import { dropUnusedBlobs, sweepObjects } from '../../services/storage/sweep.ts'
-import type { StorageActivities } from '../contract.ts'
+import type { StorageActivities } from '../contract/storage.ts'
 
 const defaultMaxShare = 0.2
 

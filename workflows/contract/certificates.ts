@@ -1,5 +1,5 @@
-import type { WorkflowSignal, WorkflowStart } from '../contract.ts'
-import { signals } from '../contract.ts'
+import type { WorkflowSignal, WorkflowStart } from './messages.ts'
+import { signals } from './messages.ts'
 
 export interface OrderInput {
   readonly certificate_id: string

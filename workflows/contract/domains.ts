@@ -1,5 +1,5 @@
-import { shortName, signals, type WorkflowSignal, type WorkflowStart } from '../contract.ts'
 import type { OrderInput } from './certificates.ts'
+import { shortName, signals, type WorkflowSignal, type WorkflowStart } from './messages.ts'
 
 export interface DomainInput {
   readonly domain_id: string

@@ -1,6 +1,6 @@
 import { defineSearchAttributeKey } from '@temporalio/common'
 import { type SearchAttribute, searchAttributes } from '../../core/search-attributes.ts'
-import type { WorkflowStart } from '../contract.ts'
+import type { WorkflowStart } from './messages.ts'
 
 /** The attributes of a start as the SDK takes them, by their types. */
 export const typedSearchAttributes = (attributes: WorkflowStart['attributes']) =>

@@ -24,3 +24,23 @@ export interface ScrubActivities {
   /** Compares the objects of one part with their hashes; goes on where an earlier try has ended. */
   verifyObjects(input: { readonly prefix: string }): Promise<ScrubReport>
 }
+
+/** The hourly cleaning of the storage; Temporal adds the instant to the id of each workflow. */
+export const storageSweep = { schedule_id: 'schedule:sweep-storage', workflow_id: 'sweep-storage' } as const
+
+export interface SweepInput {
+  /** Share of all objects that may be removed at once, 0 to 1; an operator who has seen the refusal may raise it. */
+  readonly max_share?: number
+}
+
+/** Activities of the control queue, implemented in `activities/storage.ts`. Each answers a line for operators and may be repeated. */
+export interface StorageActivities {
+  /** Purges deploys whose preview link has become too old. */
+  purgeExpired(): Promise<string>
+  /** Removes the logs of old builds. */
+  removeOldLogs(): Promise<string>
+  /** Gives up uploads that no deploy took, and what purges have left for readers that are behind. */
+  dropUnusedBlobs(): Promise<string>
+  /** Removes objects from the storage that no row needs. */
+  sweepObjects(input: SweepInput): Promise<string>
+}

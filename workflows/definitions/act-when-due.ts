@@ -1,5 +1,5 @@
 import { condition, defineSignal, setHandler } from '@temporalio/workflow'
-import { signals } from '../contract.ts'
+import { signals } from '../contract/messages.ts'
 
 const changedSignal = defineSignal(signals.changed)
 /** A worker's clock may be behind the one of the timer. */

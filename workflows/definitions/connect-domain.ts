@@ -14,8 +14,8 @@ import {
 import { longestConnectPauseMs } from '../../core/limits.ts'
 import { orderStart } from '../contract/certificates.ts'
 import type { CertificateStep, DomainActivities, DomainInput, DomainOutcome } from '../contract/domains.ts'
+import { signals } from '../contract/messages.ts'
 import { typedSearchAttributes } from '../contract/search-attributes.ts'
-import { signals } from '../contract.ts'
 
 const step = (summary: string) =>
   proxyActivities<DomainActivities>({

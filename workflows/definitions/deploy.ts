@@ -13,25 +13,21 @@ import {
 } from '@temporalio/workflow'
 import { counted } from '../../core/amounts.ts'
 import { inlineCode } from '../../core/inline-code.ts'
-import {
-  type BuildActivities,
-  type BuildFailure,
-  type BuildInput,
-  type BuildResult,
-  type CheckActivities,
-  type ClaimedWork,
-  type DeployActivities,
-  type DeployInput,
-  type DeployReport,
-  type DeployRunInput,
-  type DeployTask,
-  type FetchActivities,
-  type FetchResult,
-  type FinishedBuild,
-  queues,
-  type RetentionActivities,
-  signals,
-} from '../contract.ts'
+import type { BuildActivities, BuildInput, BuildResult } from '../contract/builds.ts'
+import type {
+  BuildFailure,
+  CheckActivities,
+  ClaimedWork,
+  DeployActivities,
+  DeployInput,
+  DeployReport,
+  DeployRunInput,
+  DeployTask,
+  FinishedBuild,
+  RetentionActivities,
+} from '../contract/deploys.ts'
+import type { FetchActivities, FetchResult } from '../contract/fetches.ts'
+import { queues, signals } from '../contract/messages.ts'
 import { causeOf } from './cause-of.ts'
 import { createStory, type Story, tellError, timeNow } from './story.ts'
 
@@ -77,7 +73,7 @@ const { checkSite } = proxyActivities<CheckActivities>({
   retry: { initialInterval: '1s', maximumAttempts: 3 },
 })
 
-const turnSignal = defineSignal(signals.turn)
+const permitSignal = defineSignal(signals.permit)
 const buildStartedSignal = defineSignal<[{ readonly attempt: number }]>(signals.buildStarted)
 const firstTurnPauseMs = 60_000
 const maxTurnPauseMs = 600_000
@@ -169,7 +165,7 @@ async function waitForPermit(run: DeployRunInput, story: Story): Promise<boolean
   const hear = () => {
     signalled = true
   }
-  setHandler(turnSignal, hear, { description: 'An earlier build has ended: ask for the permit again.' })
+  setHandler(permitSignal, hear, { description: 'An earlier build has ended: ask for the permit again.' })
   const since = timeNow()
   for (let pauseMs = firstTurnPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxTurnPauseMs)) {
     signalled = false

@@ -1,8 +1,8 @@
 import { proxyActivities, setCurrentDetails, upsertMemo } from '@temporalio/workflow'
-import type { NameActivities, TrashInput, TrashOutcome } from '../contract/names.ts'
+import type { SiteActivities, TrashInput, TrashOutcome } from '../contract/sites.ts'
 import { actWhenDue } from './act-when-due.ts'
 
-const { purgeSite } = proxyActivities<NameActivities>({
+const { purgeSite } = proxyActivities<SiteActivities>({
   summary: 'remove the site for good, unless it was restored',
   startToCloseTimeout: '2h',
   heartbeatTimeout: '1m',

@@ -13,7 +13,7 @@ import {
 } from '@temporalio/workflow'
 import { type FailedTries, maxFailedChecks, nextTryAt, orderPatienceMs, soonestTryAt } from '../../core/certificates.ts'
 import type { CertificateActivities, OrderInput, OrderOutcome, OrderResult } from '../contract/certificates.ts'
-import { signals } from '../contract.ts'
+import { signals } from '../contract/messages.ts'
 import { causeOf } from './cause-of.ts'
 
 const step = (summary: string) =>

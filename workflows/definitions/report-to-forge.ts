@@ -12,8 +12,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import { inlineCode } from '../../core/inline-code.ts'
-import type { DueReport, ForgeReportsInput, ReportActivities } from '../contract/git.ts'
-import { queues, signals } from '../contract.ts'
+import { queues, signals } from '../contract/messages.ts'
+import type { DueReport, ForgeReportsInput, ReportActivities } from '../contract/reports.ts'
 import { causeOf } from './cause-of.ts'
 import { timeNow } from './story.ts'
 

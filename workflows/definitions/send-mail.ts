@@ -1,5 +1,5 @@
 import { ActivityFailure, isCancellation, proxyActivities, setCurrentDetails, upsertMemo } from '@temporalio/workflow'
-import type { MailActivities, MailInput } from '../contract/mails.ts'
+import type { MailActivities, MailInput } from '../contract/emails.ts'
 
 const { sendMail: send } = proxyActivities<MailActivities>({
   summary: 'hand the mail to the mail server',

@@ -1,6 +1,6 @@
 import { defineSearchAttributeKey } from '@temporalio/common'
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes } from '@temporalio/workflow'
-import type { DeployOutcome, DeployReport } from '../contract.ts'
+import type { DeployOutcome, DeployReport } from '../contract/deploys.ts'
 
 const statusKey = defineSearchAttributeKey('DeployStatus', 'KEYWORD')
 // of a long error the beginning says what failed, the end says why

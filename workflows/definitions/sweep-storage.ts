@@ -1,5 +1,5 @@
 import { proxyActivities, setCurrentDetails, upsertMemo } from '@temporalio/workflow'
-import type { StorageActivities, SweepInput } from '../contract.ts'
+import type { StorageActivities, SweepInput } from '../contract/storage.ts'
 
 const work = (summary: string) =>
   proxyActivities<StorageActivities>({

@@ -1,8 +1,8 @@
 import { proxyActivities, setCurrentDetails, upsertMemo } from '@temporalio/workflow'
-import type { NameActivities, SubdomainChangeInput, SubdomainChangeOutcome } from '../contract/names.ts'
+import type { SiteActivities, SubdomainChangeInput, SubdomainChangeOutcome } from '../contract/sites.ts'
 import { actWhenDue } from './act-when-due.ts'
 
-const { applySubdomainChange } = proxyActivities<NameActivities>({
+const { applySubdomainChange } = proxyActivities<SiteActivities>({
   summary: 'give the site its new subdomain, unless the change was cancelled',
   startToCloseTimeout: '30s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1m' },

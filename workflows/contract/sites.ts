@@ -1,4 +1,4 @@
-import { shortName, signals, type WorkflowSignal, type WorkflowStart } from '../contract.ts'
+import { shortName, signals, type WorkflowSignal, type WorkflowStart } from './messages.ts'
 
 export interface TrashInput {
   readonly site_id: string
@@ -16,8 +16,8 @@ export interface SubdomainChangeInput {
 export type TrashOutcome = 'purged' | 'restored'
 export type SubdomainChangeOutcome = 'switched' | 'cancelled'
 
-/** Activities of the control queue, implemented in `activities/names.ts`. `early`: the instant has not come. Each may be repeated. */
-export interface NameActivities {
+/** Activities of the control queue, implemented in `activities/sites.ts`. `early`: the instant has not come. Each may be repeated. */
+export interface SiteActivities {
   /** Removes a site for good, when it is still in the trash as it was put there then. */
   purgeSite(input: TrashInput): Promise<TrashOutcome | 'early'>
   /** Gives a site its new subdomain, when the change is still pending. */

@@ -1,7 +1,7 @@
 import { type Mailer, MailRefused } from '../../infra/mail/mailer.ts'
 import { findMail, setMailOutcome } from '../../services/emails/emails.ts'
 import type { Services } from '../../services/services.ts'
-import type { MailActivities } from '../contract/mails.ts'
+import type { MailActivities } from '../contract/emails.ts'
 
 export interface MailActivityDeps extends Services {
   /** Undefined: mails are kept. */

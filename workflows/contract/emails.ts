@@ -1,10 +1,10 @@
-import type { WorkflowStart } from '../contract.ts'
+import type { WorkflowStart } from './messages.ts'
 
 export interface MailInput {
   readonly mail_id: string
 }
 
-/** Activities of the control queue, implemented in `activities/mails.ts`. */
+/** Activities of the control queue, implemented in `activities/emails.ts`. */
 export interface MailActivities {
   /** Sends a mail that was not sent yet; answers what has become of it. Repeating it may send it twice only when the answer of the mail server was lost. */
   sendMail(input: MailInput): Promise<'sent' | 'kept' | 'failed'>

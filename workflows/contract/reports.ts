@@ -1,4 +1,4 @@
-import { shortName, signals, type WorkflowSignal } from '../contract.ts'
+import { shortName, signals, type WorkflowSignal } from './messages.ts'
 
 export interface ForgeReportsInput {
   readonly site_id: string

@@ -1,0 +1,143 @@
+import type { DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
+import { inlineCode } from '../../core/inline-code.ts'
+import type { BuildInput, BuildResult } from './builds.ts'
+import { shortName, signals, type WorkflowSignal, type WorkflowStart } from './messages.ts'
+
+export interface DeployInput {
+  readonly deploy_id: string
+  readonly attempt: number
+}
+
+export interface DeployRunInput extends DeployInput {
+  readonly run_id: string
+}
+
+/** How the workflow of a deploy ended. `stale`: another attempt or run owns the deploy. */
+export type DeployOutcome = Extract<DeployStatus, 'active' | 'ready' | 'superseded' | 'failed'> | 'stale'
+
+/** The result of the workflow, for those who look into Temporal. */
+export interface DeployReport {
+  readonly outcome: DeployOutcome
+  /** The last step, as the details show it; of a failure the first line of its text. */
+  readonly summary: string
+}
+
+/** Names one attempt of one deploy. */
+export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy:${deploy_id}:${attempt}`
+
+/** Tells the workflow of a waiting build to ask for its permit. */
+export const permitSignal = (deploy: DeployInput): WorkflowSignal => ({
+  workflow_id: deployWorkflowId(deploy),
+  signal: signals.permit,
+})
+
+export interface StartedDeploy {
+  readonly deploy_id: string
+  readonly attempt: number
+  readonly project_id: string
+  readonly site_id: string
+  readonly site_name: string
+  readonly source_kind: SourceKind
+  readonly seq: number
+  /** Of a git deploy: what is said of its commit so far, and its branch or preview. */
+  readonly git?: GitSource | null
+  readonly git_ref?: string | null | undefined
+}
+
+export function deployStart(deploy: StartedDeploy): WorkflowStart {
+  const { deploy_id, attempt, source_kind, git_ref } = deploy
+  return {
+    workflow_id: deployWorkflowId(deploy),
+    type: 'deploy',
+    input: { deploy_id, attempt },
+    summary: deploySummary(deploy),
+    attributes: {
+      ProjectId: deploy.project_id,
+      SiteId: deploy.site_id,
+      SiteName: deploy.site_name,
+      DeployId: deploy_id,
+      DeployStatus: 'queued',
+      Trigger: source_kind === 'git' ? 'git' : 'api',
+      ...(git_ref && { GitRef: git_ref }),
+    },
+  }
+}
+
+/** The summary of a workflow may have so many bytes in UTF-8. */
+const maxSummaryBytes = 200
+
+/** As much as fits; what comes from a repository is a stranger's text. */
+function deploySummary({ site_name, seq, source_kind, git, git_ref }: StartedDeploy): string {
+  const site = `**${shortName(site_name)}**`
+  const plain = `${site} deploy ${seq} from ${source_kind}`
+  if (!git_ref) return plain
+  const from = `${site} ← git ${inlineCode(git ? `${git_ref}@${git.commit.slice(0, 7)}` : git_ref)}`
+  const texts = [`${from} ${inlineCode(git?.message.slice(0, 60) ?? '')}`.trimEnd(), from, plain]
+  return texts.find((text) => new TextEncoder().encode(text).length <= maxSummaryBytes) ?? plain
+}
+
+export interface ClaimedWork {
+  readonly project_id: string
+  readonly site_id: string
+  readonly site_name: string
+  readonly seq: number
+  readonly source_kind: string
+  readonly activate: boolean
+  /** The branch or preview of a git deploy, as far as known. */
+  readonly git_ref: string | null
+  readonly task: DeployTask
+  /** True when the files are still to be looked through for recommendations. */
+  readonly to_check: boolean
+}
+
+/** What is to be done until the deploy is ready. */
+export type DeployTask =
+  /** Nothing: an earlier attempt has built it. */
+  | { readonly kind: 'publish' }
+  /** Its files are stored already. */
+  | { readonly kind: 'keep' }
+  | { readonly kind: 'build'; readonly input: BuildInput }
+  /** Its source is in a repository; what to build is known when that is here. */
+  | { readonly kind: 'fetch' }
+
+/** `preview`: whether the link of the deploy's preview shows it. */
+export type FinishedBuild =
+  | { readonly status: 'ready'; readonly preview?: 'shown' | 'closed' | 'overtaken' }
+  | { readonly status: 'failed'; readonly error: string }
+
+export interface BuildFailure {
+  readonly error: string
+  /** Whose fault it is. */
+  readonly by: 'source' | 'platform'
+}
+
+/** Activities of the control queue, implemented in `activities/deploys.ts`. Each may be repeated by the same run. */
+export interface DeployActivities {
+  /** Undefined when another attempt or run owns the deploy, or it has ended. */
+  claimDeploy(run: DeployRunInput): Promise<ClaimedWork | undefined>
+  /** Asks whether the build may go to the build queue. Undefined when the run has lost the deploy. */
+  takeTurn(run: DeployRunInput): Promise<BuildPermit | undefined>
+  /** A runner has begun. Does nothing when the build has ended already. */
+  markBuilding(run: DeployRunInput): Promise<void>
+  /** What the deploy is afterwards; undefined when the run has lost it. */
+  finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
+  /** For what keeps a source from being built: it cannot be fetched, or the platform has a fault that retries did not mend. */
+  failBuild(run: DeployRunInput, failure: BuildFailure): Promise<void>
+  /** Publishes a ready deploy, unless a later one is live already. */
+  publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
+}
+
+/** Activities of the control queue, implemented in `activities/retention.ts`. */
+export interface RetentionActivities {
+  /** Purges the inactive deploys of a site beyond what its plan keeps; answers how many. May be repeated. */
+  applyRetention(input: { readonly site_id: string }): Promise<number>
+}
+
+/** Activities of the control queue, implemented in `activities/checks.ts`. */
+export interface CheckActivities {
+  /** Looks the files of a deploy through for recommendations, if that was asked for and not done yet; answers how many there are. May be repeated. */
+  checkSite(input: { readonly deploy_id: string }): Promise<number>
+}
+
+/** `waits_for`: why the build has no permit yet, for operators. */
+export type BuildPermit = { readonly granted: true } | { readonly granted: false; readonly waits_for: string }

@@ -1,0 +1,44 @@
+import type { SearchAttribute } from '../../core/search-attributes.ts'
+
+/** Task queues, by the resource that works on them: `control` has the database, `fetch` few processes that read repositories, `build` the sandboxes, `report` the patience for forges. */
+export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report' } as const
+
+/** Signals that workflows take. Each says "look again" or tells a fact; none is needed for a deploy to end well. */
+export const signals = {
+  /** An earlier build of the site or the project has ended: the build may have a permit. */
+  permit: 'turn',
+  /** A runner has begun the build. */
+  buildStarted: 'buildStarted',
+  /** What the workflow waits for has changed in PostgreSQL: restored, cancelled, verified, removed. */
+  changed: 'changed',
+} as const
+
+/** A signal to send: the content of a row of `workflow_starts`, as a {@link WorkflowStart} is. */
+export interface WorkflowSignal {
+  readonly workflow_id: string
+  readonly signal: (typeof signals)[keyof typeof signals]
+  /** Starts the workflow with it when it does not run. */
+  readonly start?: WorkflowStart
+}
+
+/** A workflow to start: the content of one `workflow_starts` row. Holds ids and names, never a secret. */
+export interface WorkflowStart {
+  readonly workflow_id: string
+  /** The name of a workflow's function. */
+  readonly type:
+    | 'deploy'
+    | 'expireTrashedSite'
+    | 'switchSubdomain'
+    | 'connectDomain'
+    | 'issueCertificate'
+    | 'sendMail'
+    | 'reportToForge'
+  readonly input: object
+  /** One line of Markdown for the Temporal UI. */
+  readonly summary: string
+  /** Instants as RFC 3339. */
+  readonly attributes: Readonly<Partial<Record<SearchAttribute, string>>>
+}
+
+/** A character can take four of the bytes of a summary. */
+export const shortName = (name: string) => name.slice(0, 32)
