@@ -1,9 +1,9 @@
 import type { Db } from '../infra/db/database.ts'
-import type { WorkflowSignal, WorkflowStart } from '../workflows/contract/messages.ts'
+import type { RegisteredSignal, RegisteredStart } from '../workflows/contract/workflows.ts'
 import type { Tx } from './transact.ts'
 
 /** Writes the start of a workflow in the transaction of its cause; the relay starts it after the commit. Repeating an id changes nothing. */
-export async function startWorkflow(tx: Tx, start: WorkflowStart): Promise<void> {
+export async function startWorkflow(tx: Tx, start: RegisteredStart): Promise<void> {
   await tx
     .insertInto('workflow_starts')
     .values({ workflow_id: start.workflow_id, message: JSON.stringify(start) })
@@ -13,7 +13,7 @@ export async function startWorkflow(tx: Tx, start: WorkflowStart): Promise<void>
 }
 
 /** Writes signals to workflows in the transaction of their cause; the relay sends each after the commit, perhaps twice. */
-export async function signalWorkflows(tx: Tx, signals: readonly WorkflowSignal[]): Promise<void> {
+export async function signalWorkflows(tx: Tx, signals: readonly RegisteredSignal[]): Promise<void> {
   if (signals.length === 0) return
   await tx
     .insertInto('workflow_starts')

@@ -16,7 +16,7 @@ import { openEdge } from '../edge/edge.ts'
 import { platformHosts } from '../infra/acme/platform-names.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
-import { openCas, openCopies } from '../infra/cas/open.ts'
+import { openCas } from '../infra/cas/open.ts'
 import { loadConfig } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
@@ -24,14 +24,14 @@ import { type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
-import { openMailer } from '../infra/mail/mailer.ts'
 import { openRunner } from '../runner/runner.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
 import type { Services } from '../services/services.ts'
 import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
-import { startControlWorker, startFetchWorker } from '../workflows/worker.ts'
+import { openQueues } from '../workflows/open.ts'
+import { workerQueues } from '../workflows/worker.ts'
 import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
@@ -168,15 +168,9 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const lookUpDomain = openDomainLookUp(config)
   const factsReader = stack.use(await openFactsReader())
   if (options.worker !== false) {
-    const bundle = { code: inject('workflowBundle') }
-    const { smtpUrl } = config.mail
-    const mailer = smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl))
-    const { orderPatienceMs } = options
-    const siteChecks = createSiteChecks(cas, factsReader)
-    const copies = openCopies(config.storage.copies)
-    const deps = { ...services, lookUpDomain, mailer, siteChecks, copies, orderPatienceMs }
-    if (options.fetcher !== false) stack.use(startFetchWorker(temporal, services))
-    stack.use(startControlWorker(temporal, deps, bundle))
+    const bundle = Promise.resolve({ code: inject('workflowBundle') })
+    const queues = options.fetcher === false ? workerQueues.filter((queue) => queue !== 'fetch') : workerQueues
+    stack.use(await openQueues({ services, temporal, bundle, queues, orderPatienceMs: options.orderPatienceMs }))
   }
   if (options.runner) {
     stack.use(await openRunner({ config, cas, buildLogs, temporal, shutdownGraceMs: 0, log }))

@@ -1,11 +1,12 @@
-import { setTimeout as pause } from 'node:timers/promises'
+import { pause } from '../infra/pause.ts'
 import { giveFreePermits } from '../services/builds/permits.ts'
 import type { Services } from '../services/services.ts'
 import { pendingWorkflowStarts } from '../services/workflow-messages.ts'
 import type { WorkflowClient } from './client.ts'
-import { type Unfinished, type UnfinishedOptions, unfinishedWork } from './unfinished.ts'
+import { stalledSearches } from './registry.ts'
+import { type StalledOptions, type StalledSearch, type StalledWork, stalledSearch } from './stalled.ts'
 
-export interface ReconcileOptions extends UnfinishedOptions {
+export interface ReconcileOptions extends StalledOptions {
   /** Begins what is due by its date alone. */
   readonly beginDue?: (now: Date) => Promise<unknown>
 }
@@ -16,7 +17,7 @@ export interface ReconcilerOptions extends ReconcileOptions {
 }
 
 /**
- * Restarts what a crash or a lost Temporal store left behind: PostgreSQL says what is unfinished, Temporal is asked by id whether someone
+ * Restarts what a crash or a lost Temporal store left behind: PostgreSQL says what is stalled, Temporal is asked by id whether someone
  * works on it. Only "no such workflow" and a closed run count; any error means do nothing. Then gives permits that nobody uses to
  * builds that wait for one. Answers the ids of the workflows that it found missing.
  */
@@ -27,22 +28,28 @@ export async function reconcile(
   options: ReconcileOptions,
 ): Promise<string[]> {
   const restarted: string[] = []
-  for await (const batch of unfinishedWork(services, now, options)) {
-    const pending = await pendingWorkflowStarts(
-      services.db,
-      batch.map((one) => one.workflow_id),
-    )
-    for (const one of batch) {
-      if (pending.has(one.workflow_id) || (await isWorkedOn(client, one))) continue
-      if (await one.restart()) restarted.push(one.workflow_id)
-    }
+  const search = stalledSearch(services, now, options)
+  for (const find of stalledSearches()) {
+    for await (const batch of find(search)) restarted.push(...(await restartMissing(client, search, batch)))
   }
   await options.beginDue?.(now)
   await giveFreePermits(services, now)
   return restarted
 }
 
-async function isWorkedOn(client: WorkflowClient, { workflow_id }: Unfinished): Promise<boolean> {
+/** Answers the ids of the workflows that were missing. */
+async function restartMissing(client: WorkflowClient, search: StalledSearch, batch: readonly StalledWork[]): Promise<string[]> {
+  const ids = batch.map((work) => work.workflow_id)
+  const pending = await pendingWorkflowStarts(search.services.db, ids)
+  const restarted: string[] = []
+  for (const work of batch) {
+    if (pending.has(work.workflow_id) || (await isWorkedOn(client, work))) continue
+    if (await work.restart(search)) restarted.push(work.workflow_id)
+  }
+  return restarted
+}
+
+async function isWorkedOn(client: WorkflowClient, { workflow_id }: StalledWork): Promise<boolean> {
   const status = await client.status(workflow_id)
   return status === 'RUNNING' || status === 'CONTINUED_AS_NEW' || status === 'PAUSED'
 }
@@ -59,7 +66,7 @@ export function startReconciler(services: Services, client: WorkflowClient, opti
       } catch (error) {
         log.warn({ err: error }, 'reconciler waits')
       }
-      await pause(options.intervalMs, undefined, { signal: stopped.signal }).catch(() => undefined)
+      await pause(options.intervalMs, stopped.signal)
     }
   }
   const running = run()

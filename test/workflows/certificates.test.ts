@@ -8,14 +8,9 @@ import { beginOrder, type OrderRun } from '../../services/certificates/certifica
 import { startDueOrders } from '../../services/certificates/due-orders.ts'
 import { transact } from '../../services/transact.ts'
 import { startWorkflow } from '../../services/workflow-messages.ts'
-import {
-  certificateRenewal,
-  type OrderInput,
-  type OrderOutcome,
-  orderRetrySignal,
-  orderStart,
-} from '../../workflows/contract/certificates.ts'
+import { type OrderInput, type OrderOutcome, orderRetrySignal, orderStart } from '../../workflows/contract/certificates.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
+import { registry } from '../../workflows/registry.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { type Fault, type Passed, type Pebble, startFaultProxy, startPebble } from '../infra/pebble.ts'
 import { makeSite } from '../make.ts'
@@ -489,7 +484,7 @@ describe('renewal', () => {
     await using _schedules = startSchedules(w.temporal, pino({ level: 'silent' }))
     const describeIt = () =>
       temporal.schedule
-        .getHandle(certificateRenewal.schedule_id)
+        .getHandle(registry.renewCertificates.schedule.schedule_id)
         .describe()
         .catch(() => undefined)
     await expect

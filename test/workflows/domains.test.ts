@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { connectPeriodMs, domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
 import { listStalledDomains, retryDomain } from '../../services/domains/connecting.ts'
 import { transact } from '../../services/transact.ts'
-import { domainRecheck } from '../../workflows/contract/domains.ts'
+import { registry } from '../../workflows/registry.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
@@ -215,7 +215,7 @@ describe('recheckDomains', () => {
   let runs = 0
   async function recheck(): Promise<string> {
     runs += 1
-    const options = { workflowId: `${domainRecheck.workflow_id}-${runs}`, taskQueue: 'control' }
+    const options = { workflowId: `${registry.recheckDomains.schedule.workflow_id}-${runs}`, taskQueue: 'control' }
     return await temporal.workflow.execute('recheckDomains', options)
   }
   const version = async () =>
@@ -333,7 +333,7 @@ describe('recheckDomains', () => {
 
   test('tells operators what it found, and its history replays', async () => {
     const text = await recheck()
-    const handle = temporal.workflow.getHandle(`${domainRecheck.workflow_id}-${runs}`)
+    const handle = temporal.workflow.getHandle(`${registry.recheckDomains.schedule.workflow_id}-${runs}`)
     expect((await handle.describe()).memo).toEqual({ outcome: text })
     await replay(await handle.fetchHistory())
     record(w.temporal, handle.workflowId, 'recheck-domains')
@@ -341,7 +341,7 @@ describe('recheckDomains', () => {
 
   test('is started every hour by a schedule', async () => {
     await using _schedules = startSchedules(w.temporal, pino({ level: 'silent' }))
-    const handle = temporal.schedule.getHandle(domainRecheck.schedule_id)
+    const handle = temporal.schedule.getHandle(registry.recheckDomains.schedule.schedule_id)
     const describeIt = () => handle.describe().catch(() => undefined)
     await expect.poll(describeIt, soon).toMatchObject({
       spec: { intervals: [{ every: hourMs }] },

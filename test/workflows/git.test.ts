@@ -3,9 +3,9 @@ import { readdirSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { fetchesDir } from '../../workflows/activities/fetch-repository.ts'
-import { startFetchWorker } from '../../workflows/worker.ts'
+import { openQueues } from '../../workflows/open.ts'
 import { fetchingProcesses } from '../infra/git-fixtures.ts'
 import { type GitServer, startGitServer } from '../infra/git-server.ts'
 import { makeSite } from '../make.ts'
@@ -450,14 +450,16 @@ describe('a worker that goes while it fetches', () => {
     repository.pushFiles(page('x'))
     const held = hold()
     const before = fetchingProcesses()
-    const worker = startFetchWorker(away.temporal, away)
+    const bundle = Promise.resolve({ code: inject('workflowBundle') })
+    const startFetching = () => openQueues({ services: away, temporal: away.temporal, bundle, queues: ['fetch'] })
+    const worker = await startFetching()
     const { body } = await away.call(`POST /api/v1/sites/${site.id}/git/deploy`, { key: project.key })
     await held.reached
     await worker[Symbol.asyncDispose]()
     expect(fetchingProcesses().filter((pid) => !before.includes(pid))).toEqual([])
     expect(readdirSync(fetchesDir(away.config))).toEqual([])
     held.letGo()
-    await using _next = startFetchWorker(away.temporal, away)
+    await using _next = await startFetching()
     expect((await away.ended(body.id, project.key)).status).toBe('active')
   })
 

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openCopies } from '../../infra/cas/open.ts'
 import { verifyPrefix } from '../../services/storage/scrub.ts'
-import { storageScrub } from '../../workflows/contract/storage.ts'
+import { registry } from '../../workflows/registry.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { deployFiles, makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
@@ -49,7 +49,7 @@ async function damage(path: string): Promise<void> {
 let runs = 0
 async function scrub() {
   runs += 1
-  const workflowId = `${storageScrub.workflow_id}-${runs}`
+  const workflowId = `${registry.scrubStorage.schedule.workflow_id}-${runs}`
   const handle = await temporal.workflow.start('scrubStorage', { workflowId, taskQueue: 'control', args: [{ prefixes: 256 }] })
   return { handle, text: (await handle.result()) as string }
 }
@@ -183,7 +183,7 @@ test('a usual run reads the two parts that were not read for the longest time, a
 
 test('the schedule runs it every hour', async () => {
   await using _schedules = startSchedules(w.temporal, silent)
-  const schedule = temporal.schedule.getHandle(storageScrub.schedule_id)
+  const schedule = temporal.schedule.getHandle(registry.scrubStorage.schedule.schedule_id)
   const isThere = () => schedule.describe().catch(() => undefined)
   await expect.poll(isThere, { timeout: 20_000 }).toBeDefined()
   expect(await schedule.describe()).toMatchObject({ spec: { intervals: [{ every: 3_600_000 }] }, policies: { overlap: 'SKIP' } })

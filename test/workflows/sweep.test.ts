@@ -9,7 +9,7 @@ import { storeManifest } from '../../infra/cas/manifests.ts'
 import { backupLock } from '../../infra/db/base-backup.ts'
 import { sweepObjects } from '../../services/storage/sweep.ts'
 import { objectColumns } from '../../services/storage/unneeded-objects.ts'
-import { storageSweep } from '../../workflows/contract/storage.ts'
+import { registry } from '../../workflows/registry.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
@@ -53,7 +53,7 @@ let sweeps = 0
 async function sweep(input: object = {}) {
   sweeps += 1
   const handle = await temporal.workflow.start('sweepStorage', {
-    workflowId: `${storageSweep.workflow_id}-${sweeps}`,
+    workflowId: `${registry.sweepStorage.schedule.workflow_id}-${sweeps}`,
     taskQueue: 'control',
     args: [input],
   })
@@ -201,7 +201,7 @@ describe('the workflow', () => {
 describeHistories(/^sweep-.*\.json$/, ['sweep-storage'])
 
 describe('the schedule', () => {
-  const handle = () => temporal.schedule.getHandle(storageSweep.schedule_id)
+  const handle = () => temporal.schedule.getHandle(registry.sweepStorage.schedule.schedule_id)
   const isThere = () =>
     handle()
       .describe()
@@ -225,7 +225,7 @@ describe('the schedule', () => {
     const started = async () => (await handle().describe()).info.recentActions.map(({ action }) => action.workflow.workflowId)
     await expect.poll(started, { timeout: 10_000 }).toHaveLength(1)
     const [workflowId = ''] = await started()
-    expect(workflowId).toMatch(new RegExp(`^${storageSweep.workflow_id}-`))
+    expect(workflowId).toMatch(new RegExp(`^${registry.sweepStorage.schedule.workflow_id}-`))
     expect(await temporal.workflow.getHandle(workflowId).result()).toContain('looked at')
   })
 
@@ -235,7 +235,7 @@ describe('the schedule', () => {
     await using _schedules = startSchedules(waiting.temporal, silent)
     await waiting.startTemporal({ forget: true })
     const late = await Connection.connect({ address: waiting.temporal.address })
-    const schedule = new Client({ connection: late }).schedule.getHandle(storageSweep.schedule_id)
+    const schedule = new Client({ connection: late }).schedule.getHandle(registry.sweepStorage.schedule.schedule_id)
     const made = () => schedule.describe().then(Boolean, () => false)
     await expect.poll(made, { timeout: 30_000 }).toBe(true)
     await late.close()

@@ -56,13 +56,13 @@ export interface CertificateActivities {
   startDueOrders(): Promise<string>
 }
 
-/** The look for certificates that are due; Temporal adds the instant to the id of each workflow. */
-export const certificateRenewal = { schedule_id: 'schedule:renew-certificates', workflow_id: 'renew-certificates' } as const
-
 const orderWorkflowId = ({ order_id }: Pick<OrderInput, 'order_id'>) => `certificate:${order_id}`
 
 /** @param owner whose domain it is for; null for a name of the platform */
-export function orderStart(input: OrderInput, owner: { project_id: string; site_id: string } | null): WorkflowStart {
+export function orderStart(
+  input: OrderInput,
+  owner: { project_id: string; site_id: string } | null,
+): WorkflowStart<'issueCertificate', OrderInput> {
   return {
     workflow_id: orderWorkflowId(input),
     type: 'issueCertificate',
@@ -77,7 +77,7 @@ export function orderStart(input: OrderInput, owner: { project_id: string; site_
 }
 
 /** Something has changed that may have kept the order back: it is tried at once. */
-export const orderRetrySignal = (order: Pick<OrderInput, 'order_id'>): WorkflowSignal => ({
+export const orderRetrySignal = (order: Pick<OrderInput, 'order_id'>): WorkflowSignal<never> => ({
   workflow_id: orderWorkflowId(order),
   signal: signals.changed,
 })

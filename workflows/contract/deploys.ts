@@ -26,7 +26,7 @@ export interface DeployReport {
 export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy:${deploy_id}:${attempt}`
 
 /** Tells the workflow of a waiting build to ask for its permit. */
-export const permitSignal = (deploy: DeployInput): WorkflowSignal => ({
+export const permitSignal = (deploy: DeployInput): WorkflowSignal<never> => ({
   workflow_id: deployWorkflowId(deploy),
   signal: signals.permit,
 })
@@ -44,7 +44,7 @@ export interface StartedDeploy {
   readonly git_ref?: string | null | undefined
 }
 
-export function deployStart(deploy: StartedDeploy): WorkflowStart {
+export function deployStart(deploy: StartedDeploy): WorkflowStart<'deploy', DeployInput> {
   const { deploy_id, attempt, source_kind, git_ref } = deploy
   return {
     workflow_id: deployWorkflowId(deploy),

@@ -48,14 +48,11 @@ export interface DomainActivities {
   recheckDomains(): Promise<string>
 }
 
-/** The hourly look for domains whose ownership is to be checked again; Temporal adds the instant to the id of each workflow. */
-export const domainRecheck = { schedule_id: 'schedule:recheck-domains', workflow_id: 'recheck-domains' } as const
-
 export const domainWorkflowId = ({ domain_id, attempt }: DomainRun) => `domain:${domain_id}:${attempt}`
 
 export function domainStart(
   domain: DomainInput & { readonly project_id: string; readonly site_id: string; readonly site_name: string },
-): WorkflowStart {
+): WorkflowStart<'connectDomain', DomainInput> {
   const { domain_id, attempt, check_interval_ms } = domain
   const input: DomainInput = { domain_id, attempt, domain: domain.domain, check_interval_ms }
   return {
@@ -74,7 +71,7 @@ export function domainStart(
 }
 
 /** The domain was verified by hand or removed: its workflow looks again. */
-export const domainChangedSignal = (domain: DomainRun): WorkflowSignal => ({
+export const domainChangedSignal = (domain: DomainRun): WorkflowSignal<never> => ({
   workflow_id: domainWorkflowId(domain),
   signal: signals.changed,
 })

@@ -13,10 +13,14 @@ export interface MailActivities {
 }
 
 /** Neither the recipient nor the text: what Temporal stores is not encrypted. */
-export const mailStart = (mail: { readonly id: string; readonly project_id: string; readonly about: string }): WorkflowStart => ({
+export const mailStart = (mail: {
+  readonly id: string
+  readonly project_id: string
+  readonly about: string
+}): WorkflowStart<'sendMail', MailInput> => ({
   workflow_id: `mail:${mail.id}`,
   type: 'sendMail',
-  input: { mail_id: mail.id } satisfies MailInput,
+  input: { mail_id: mail.id },
   summary: `mail: ${mail.about.slice(0, 100)}`,
   attributes: { ProjectId: mail.project_id, Trigger: 'api' },
 })

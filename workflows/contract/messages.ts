@@ -14,26 +14,19 @@ export const signals = {
 } as const
 
 /** A signal to send: the content of a row of `workflow_starts`, as a {@link WorkflowStart} is. */
-export interface WorkflowSignal {
+export interface WorkflowSignal<Start extends WorkflowStart = WorkflowStart> {
   readonly workflow_id: string
   readonly signal: (typeof signals)[keyof typeof signals]
   /** Starts the workflow with it when it does not run. */
-  readonly start?: WorkflowStart
+  readonly start?: Start
 }
 
 /** A workflow to start: the content of one `workflow_starts` row. Holds ids and names, never a secret. */
-export interface WorkflowStart {
+export interface WorkflowStart<Type extends string = string, Input extends object = object> {
   readonly workflow_id: string
   /** The name of a workflow's function. */
-  readonly type:
-    | 'deploy'
-    | 'expireTrashedSite'
-    | 'switchSubdomain'
-    | 'connectDomain'
-    | 'issueCertificate'
-    | 'sendMail'
-    | 'reportToForge'
-  readonly input: object
+  readonly type: Type
+  readonly input: Input
   /** One line of Markdown for the Temporal UI. */
   readonly summary: string
   /** Instants as RFC 3339. */

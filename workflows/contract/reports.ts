@@ -1,4 +1,4 @@
-import { shortName, signals, type WorkflowSignal } from './messages.ts'
+import { shortName, signals, type WorkflowSignal, type WorkflowStart } from './messages.ts'
 
 export interface ForgeReportsInput {
   readonly site_id: string
@@ -35,7 +35,7 @@ export function reportsSignal(site: {
   readonly site_id: string
   readonly site_name: string
   readonly project_id: string
-}): WorkflowSignal {
+}): WorkflowSignal<WorkflowStart<'reportToForge', ForgeReportsInput>> {
   const workflow_id = reportsWorkflowId(site.site_id)
   return {
     workflow_id,
@@ -43,7 +43,7 @@ export function reportsSignal(site: {
     start: {
       workflow_id,
       type: 'reportToForge',
-      input: { site_id: site.site_id, project_id: site.project_id } satisfies ForgeReportsInput,
+      input: { site_id: site.site_id, project_id: site.project_id },
       summary: `**${shortName(site.site_name)}** reports to its forge`,
       attributes: { ProjectId: site.project_id, SiteId: site.site_id, SiteName: site.site_name, Trigger: 'git' },
     },

@@ -41,7 +41,7 @@ const attributesOf = ({ site_id, site_name, project_id }: SiteOfStart, due: Date
   DueAt: due.toISOString(),
 })
 
-export function trashStart(site: SiteOfStart & { readonly purge_at: Date }): WorkflowStart {
+export function trashStart(site: SiteOfStart & { readonly purge_at: Date }): WorkflowStart<'expireTrashedSite', TrashInput> {
   const { site_id, purge_at } = site
   const input: TrashInput = { site_id, purge_at: purge_at.toISOString() }
   return {
@@ -54,7 +54,7 @@ export function trashStart(site: SiteOfStart & { readonly purge_at: Date }): Wor
 }
 
 /** The site was restored: its workflow has nothing to wait for. */
-export const restoredSignal = (site: { readonly site_id: string; readonly purge_at: Date }): WorkflowSignal => ({
+export const restoredSignal = (site: { readonly site_id: string; readonly purge_at: Date }): WorkflowSignal<never> => ({
   workflow_id: trashWorkflowId(site.site_id, site.purge_at),
   signal: signals.changed,
 })
@@ -66,7 +66,7 @@ export function subdomainChangeStart(
     readonly new_subdomain: string
     readonly switch_at: Date
   },
-): WorkflowStart {
+): WorkflowStart<'switchSubdomain', SubdomainChangeInput> {
   const { site_id, change_id, old_subdomain, new_subdomain, switch_at } = change
   const input: SubdomainChangeInput = { site_id, change_id, switch_at: switch_at.toISOString() }
   return {
@@ -78,7 +78,7 @@ export function subdomainChangeStart(
   }
 }
 
-export const cancelledSignal = (change: { readonly site_id: string; readonly change_id: string }): WorkflowSignal => ({
+export const cancelledSignal = (change: { readonly site_id: string; readonly change_id: string }): WorkflowSignal<never> => ({
   workflow_id: changeWorkflowId(change.site_id, change.change_id),
   signal: signals.changed,
 })

@@ -1,6 +1,3 @@
-/** Reads a part of the storage every hour; Temporal adds the instant to the id of each workflow. */
-export const storageScrub = { schedule_id: 'schedule:scrub-storage', workflow_id: 'scrub-storage' } as const
-
 export interface ScrubInput {
   /** How many of the 256 parts of the storage are read, 1 to 256; those come first that were not read for the longest time. */
   readonly prefixes?: number
@@ -24,9 +21,6 @@ export interface ScrubActivities {
   /** Compares the objects of one part with their hashes; goes on where an earlier try has ended. */
   verifyObjects(input: { readonly prefix: string }): Promise<ScrubReport>
 }
-
-/** The hourly cleaning of the storage; Temporal adds the instant to the id of each workflow. */
-export const storageSweep = { schedule_id: 'schedule:sweep-storage', workflow_id: 'sweep-storage' } as const
 
 export interface SweepInput {
   /** Share of all objects that may be removed at once, 0 to 1; an operator who has seen the refusal may raise it. */

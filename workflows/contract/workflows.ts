@@ -1,0 +1,34 @@
+import type { OrderInput } from './certificates.ts'
+import type { DeployInput } from './deploys.ts'
+import type { DomainInput } from './domains.ts'
+import type { MailInput } from './emails.ts'
+import type { WorkflowSignal, WorkflowStart } from './messages.ts'
+import type { ForgeReportsInput } from './reports.ts'
+import type { SubdomainChangeInput, TrashInput } from './sites.ts'
+import type { ScrubInput, SweepInput } from './storage.ts'
+
+/** The input of each workflow type, which is the name of its function. */
+export interface WorkflowInputs {
+  readonly deploy: DeployInput
+  readonly connectDomain: DomainInput
+  readonly issueCertificate: OrderInput
+  readonly expireTrashedSite: TrashInput
+  readonly switchSubdomain: SubdomainChangeInput
+  readonly reportToForge: ForgeReportsInput
+  readonly sendMail: MailInput
+  readonly sweepStorage: SweepInput
+  readonly scrubStorage: ScrubInput
+  /** Takes none, as the next one. */
+  readonly recheckDomains: undefined
+  readonly renewCertificates: undefined
+}
+
+export type WorkflowType = keyof WorkflowInputs
+
+/** A start of one of these workflows, with its input. */
+export type RegisteredStart = {
+  [Type in WorkflowType]: WorkflowInputs[Type] extends object ? WorkflowStart<Type, WorkflowInputs[Type]> : never
+}[WorkflowType]
+
+/** A signal to one of these workflows. */
+export type RegisteredSignal = WorkflowSignal<RegisteredStart>

@@ -1,0 +1,118 @@
+import { rm } from 'node:fs/promises'
+import { openBuildLogs } from '../infra/build-logs/open.ts'
+import { openCas, openCopies } from '../infra/cas/open.ts'
+import { type Config, required } from '../infra/config.ts'
+import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { openKeyring } from '../infra/crypto/seal.ts'
+import { openDatabase } from '../infra/db/database.ts'
+import { openAuthority } from '../infra/dns/authority.ts'
+import { cachedChallenges } from '../infra/dns/challenge-records.ts'
+import { parseServerAddress } from '../infra/dns/servers.ts'
+import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
+import type { Logger } from '../infra/log.ts'
+import { openMailer } from '../infra/mail/mailer.ts'
+import type { TemporalAddress } from '../infra/temporal/worker.ts'
+import { listDnsChallenges } from '../services/certificates/dns-challenges.ts'
+import { retryPlatformOrders, startDueOrders } from '../services/certificates/due-orders.ts'
+import { openFactsReader } from '../services/checks/facts-reader.ts'
+import { createSiteChecks } from '../services/checks/find-recommendations.ts'
+import { openDomainLookUp } from '../services/domains/look-up.ts'
+import type { Services } from '../services/services.ts'
+import { removeAbandonedUploads } from '../services/storage/sweep.ts'
+import { fetchesDir } from './activities/fetch-repository.ts'
+import { openWorkflowClient, startRelay, type WorkflowClient } from './client.ts'
+import { startReconciler } from './reconciler.ts'
+import type { WorkerDeps, WorkerQueue } from './registry.ts'
+import { startSchedules } from './schedules.ts'
+import { startQueues } from './worker.ts'
+
+export interface WorkerOptions {
+  readonly config: Config
+  /** As `bundleWorkflows` makes it. */
+  readonly bundle: Promise<{ readonly code: string }>
+  readonly log: Logger
+}
+
+/** Works on the queues of the worker, restarts what is stalled, and keeps the schedules. */
+export async function openWorker({ config, bundle, log }: WorkerOptions): Promise<AsyncDisposable> {
+  const temporal = { address: required(config.temporal.address, 'PLINTH_TEMPORAL_ADDRESS'), namespace: config.temporal.namespace }
+  const secretKey = required(config.secretKey, 'PLINTH_SECRET_KEY')
+  await using stack = new AsyncDisposableStack()
+  const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL')))
+  const client = stack.use(openWorkflowClient(temporal))
+  const services: Services = {
+    config,
+    db,
+    cas: await openCas(config.storage.url),
+    buildLogs: openBuildLogs(config.storage.url),
+    previewTokens: createPreviewTokens(secretKey),
+    keyring: openKeyring(secretKey),
+    relay: stack.use(startRelay(db, client, log)),
+    log,
+    clock: () => new Date(),
+  }
+  // what a crash has left of repositories
+  await rm(fetchesDir(config), { recursive: true, force: true })
+  stack.use(await openQueues({ services, temporal, bundle }))
+  const dns = config.acme.directory && config.acme.dns
+  if (dns) {
+    const listen = parseServerAddress(dns.listen, 'PLINTH_ACME_DNS_LISTEN')
+    stack.use(await openAuthority({ listen, zone: dns.zone, findTxt: cachedChallenges(() => listDnsChallenges(db)) }))
+  }
+  retryPlatformOrders(services).catch((error: Error) => log.warn({ err: error }, 'certificate orders of the platform wait'))
+  stack.use(startRepairs(services, client))
+  stack.use(startSchedules(temporal, log))
+  return stack.move()
+}
+
+export interface QueuesOptions {
+  readonly services: Services
+  readonly temporal: TemporalAddress
+  readonly bundle: WorkerOptions['bundle']
+  /** All queues of the worker, when it is left out. */
+  readonly queues?: readonly WorkerQueue[] | undefined
+  /** How long a certificate authority may take for one order. */
+  readonly orderPatienceMs?: number | undefined
+}
+
+/** Works on queues, without looking for what is stalled or due. */
+export async function openQueues({
+  services,
+  temporal,
+  bundle,
+  queues,
+  orderPatienceMs,
+}: QueuesOptions): Promise<AsyncDisposable> {
+  const { config, cas } = services
+  const { smtpUrl } = config.mail
+  await using stack = new AsyncDisposableStack()
+  const deps: WorkerDeps = {
+    ...services,
+    copies: openCopies(config.storage.copies),
+    lookUpDomain: openDomainLookUp(config),
+    mailer: smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl)),
+    siteChecks: createSiteChecks(cas, stack.use(await openFactsReader())),
+    fetcher: stack.use(openSourceFetcher(fetchesDir(config))),
+    orderPatienceMs,
+  }
+  stack.use(startQueues(temporal, deps, await bundle, queues))
+  return stack.move()
+}
+
+/** Between two looks for what is stalled or due. */
+const repairIntervalMs = 30_000
+
+function startRepairs(services: Services, client: WorkflowClient): AsyncDisposable {
+  const { config, log } = services
+  return startReconciler(services, client, {
+    intervalMs: repairIntervalMs,
+    stalledAfterMs: 30_000,
+    dueWithinMs: repairIntervalMs + 30_000,
+    checkIntervalMs: config.dns.checkIntervalMs,
+    retryPauseMs: config.acme.retryPauseMs,
+    async beginDue(now) {
+      await startDueOrders(services, now)
+      await removeAbandonedUploads(services, now).catch((error: Error) => log.warn({ err: error }, 'abandoned uploads wait'))
+    },
+  })
+}

@@ -1,0 +1,207 @@
+import type { Duration } from '@temporalio/common'
+import { listStalledOrders } from '../services/certificates/certificates.ts'
+import { restartDeploy } from '../services/deploys/restart.ts'
+import { listStalledDeploys } from '../services/deploys/runs.ts'
+import { restartDomain } from '../services/domains/connect.ts'
+import { listStalledDomains } from '../services/domains/connecting.ts'
+import { listWaitingMails } from '../services/emails/emails.ts'
+import { listDueTrash } from '../services/removal/sites.ts'
+import { listSitesToReport } from '../services/reports/due.ts'
+import { listDueSubdomainChanges } from '../services/sites/subdomain-changes.ts'
+import type { ScrubServices } from '../services/storage/scrub.ts'
+import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
+import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
+import { createDeployActivities } from './activities/deploys.ts'
+import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
+import { createMailActivities, type MailActivityDeps } from './activities/emails.ts'
+import { createFetchActivities, type FetchActivityDeps } from './activities/fetch-repository.ts'
+import { createRecheckActivities } from './activities/recheck-domains.ts'
+import { createReportActivities } from './activities/reports.ts'
+import { createRetentionActivities } from './activities/retention.ts'
+import { createScrubActivities } from './activities/scrub.ts'
+import { createSiteActivities } from './activities/sites.ts'
+import { createStorageActivities } from './activities/storage.ts'
+import { orderStart } from './contract/certificates.ts'
+import { deployWorkflowId } from './contract/deploys.ts'
+import { domainWorkflowId } from './contract/domains.ts'
+import { mailStart } from './contract/emails.ts'
+import type { queues } from './contract/messages.ts'
+import { reportsSignal } from './contract/reports.ts'
+import { subdomainChangeStart, trashStart } from './contract/sites.ts'
+import type { WorkflowInputs, WorkflowType } from './contract/workflows.ts'
+import { allPages, type FindStalled, firstBatch, pageOf, sameOccurrence } from './stalled.ts'
+
+/** What the activities of all workflows need. */
+export type WorkerDeps = MailActivityDeps &
+  DomainActivityDeps &
+  CertificateActivityDeps &
+  CheckActivityDeps &
+  FetchActivityDeps &
+  ScrubServices
+
+/** The queues that the worker works on; the build queue is the runner's. */
+export type WorkerQueue = Exclude<keyof typeof queues, 'build'>
+
+export interface Schedule<Input = unknown> {
+  readonly schedule_id: string
+  /** Temporal adds the instant to the id of each workflow. */
+  readonly workflow_id: string
+  readonly every: Duration
+  readonly jitter?: Duration
+  /** A run that was missed is made up for when it is this late at most. */
+  readonly catchupWindow: Duration
+  /** One line of Markdown for the Temporal UI. */
+  readonly summary: string
+  readonly input: Input
+}
+
+interface Registration<Type extends WorkflowType> {
+  /** The activities that it needs, by the queue that they are works of. */
+  readonly activities: Readonly<Partial<Record<WorkerQueue, readonly ((deps: WorkerDeps) => object)[]>>>
+  /** Finds the rows whose workflow should be running, and says how each becomes a start. */
+  readonly stalled?: FindStalled
+  /** Starts it regularly, never beside itself. */
+  readonly schedule?: Schedule<WorkflowInputs[Type]>
+}
+
+/** Every workflow: what the worker has to know of it, what the reconciler restarts, and what runs by a schedule. */
+export const registry = {
+  deploy: {
+    activities: {
+      control: [createDeployActivities, createRetentionActivities, createCheckActivities],
+      fetch: [createFetchActivities],
+    },
+    stalled: allPages(
+      async (search, afterId) => {
+        const { services, movedBefore, limit } = search
+        return pageOf(
+          await listStalledDeploys(services.db, movedBefore, { limit, afterId }),
+          (deploy) => deploy.deploy_id,
+          search,
+        )
+      },
+      (deploy) => ({
+        workflow_id: deployWorkflowId(deploy),
+        restart: ({ services }) => restartDeploy(services, deploy),
+      }),
+    ),
+  },
+  connectDomain: {
+    activities: { control: [createDomainActivities] },
+    stalled: allPages(
+      async (search, afterId) => {
+        const { services, movedBefore, limit } = search
+        return pageOf(await listStalledDomains(services.db, movedBefore, limit, afterId), (domain) => domain.domain_id, search)
+      },
+      (domain) => ({
+        workflow_id: domainWorkflowId(domain),
+        restart: ({ services, now, checkIntervalMs }) =>
+          restartDomain(services, { ...domain, check_interval_ms: checkIntervalMs }, now),
+      }),
+    ),
+  },
+  issueCertificate: {
+    activities: { control: [createCertificateActivities] },
+    stalled: firstBatch(
+      ({ services, movedBefore, limit }) => listStalledOrders(services.db, movedBefore, limit),
+      ({ project_id, site_id, ...order }, { retryPauseMs }) => {
+        const owner = project_id !== null && site_id !== null ? { project_id, site_id } : null
+        return sameOccurrence(orderStart({ ...order, retry_pause_ms: retryPauseMs }, owner))
+      },
+    ),
+  },
+  expireTrashedSite: {
+    activities: { control: [createSiteActivities] },
+    stalled: firstBatch(
+      ({ services, dueBefore, limit }) => listDueTrash(services.db, dueBefore, limit),
+      (site) => sameOccurrence(trashStart(site)),
+    ),
+  },
+  switchSubdomain: {
+    activities: { control: [createSiteActivities] },
+    stalled: firstBatch(
+      ({ services, dueBefore, limit }) => listDueSubdomainChanges(services.db, dueBefore, limit),
+      (change) => sameOccurrence(subdomainChangeStart(change)),
+    ),
+  },
+  reportToForge: {
+    activities: { control: [createReportActivities], report: [createReportActivities] },
+    stalled: allPages(
+      async ({ services, now, movedBefore, limit }, afterId) => {
+        const { sites, lastId } = await listSitesToReport(services.db, { now, before: movedBefore, limit, afterId })
+        return { rows: sites, next: lastId }
+      },
+      (site) => sameOccurrence(reportsSignal(site)),
+    ),
+  },
+  sendMail: {
+    activities: { control: [createMailActivities] },
+    stalled: firstBatch(
+      ({ services, movedBefore, limit }) => listWaitingMails(services.db, movedBefore, limit),
+      (mail) => sameOccurrence(mailStart({ ...mail, about: mail.subject })),
+    ),
+  },
+  sweepStorage: {
+    activities: { control: [createStorageActivities] },
+    schedule: {
+      schedule_id: 'schedule:sweep-storage',
+      workflow_id: 'sweep-storage',
+      every: '1h',
+      jitter: '10m',
+      catchupWindow: '5m',
+      summary: '**Storage** gives up unused blobs and objects',
+      input: {},
+    },
+  },
+  scrubStorage: {
+    activities: { control: [createScrubActivities] },
+    schedule: {
+      schedule_id: 'schedule:scrub-storage',
+      workflow_id: 'scrub-storage',
+      every: '1h',
+      jitter: '10m',
+      catchupWindow: '5m',
+      summary: '**Storage** is read and compared with its hashes',
+      input: {},
+    },
+  },
+  recheckDomains: {
+    activities: { control: [createRecheckActivities] },
+    schedule: {
+      schedule_id: 'schedule:recheck-domains',
+      workflow_id: 'recheck-domains',
+      every: '1h',
+      jitter: '10m',
+      catchupWindow: '5m',
+      summary: '**Domains** are looked up again',
+      input: undefined,
+    },
+  },
+  renewCertificates: {
+    activities: { control: [createCertificateActivities] },
+    schedule: {
+      schedule_id: 'schedule:renew-certificates',
+      workflow_id: 'renew-certificates',
+      every: '5m',
+      catchupWindow: '1m',
+      summary: '**Certificates** that are due are ordered again',
+      input: undefined,
+    },
+  },
+} as const satisfies { readonly [Type in WorkflowType]: Registration<Type> }
+
+const registrations: readonly Registration<WorkflowType>[] = Object.values(registry)
+
+/** The workflows that are started regularly. */
+export const scheduled = Object.entries<Registration<WorkflowType>>(registry).flatMap(([type, { schedule }]) =>
+  schedule ? [{ type, ...schedule }] : [],
+)
+
+/** All searches for stalled work. */
+export const stalledSearches = (): FindStalled[] => registrations.flatMap(({ stalled }) => (stalled ? [stalled] : []))
+
+/** The activities of a queue, each factory called once. */
+export function activitiesOf(queue: WorkerQueue, deps: WorkerDeps): Record<string, (...args: never[]) => unknown> {
+  const factories = new Set(registrations.flatMap(({ activities }) => activities[queue] ?? []))
+  return Object.assign({}, ...[...factories].map((create) => create(deps)))
+}

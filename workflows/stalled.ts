@@ -1,0 +1,89 @@
+import type { Services } from '../services/services.ts'
+import { transact } from '../services/transact.ts'
+import { signalWorkflows, startWorkflow } from '../services/workflow-messages.ts'
+import type { RegisteredSignal, RegisteredStart } from './contract/workflows.ts'
+
+export interface StalledOptions {
+  /** What moved more recently is left alone. */
+  readonly stalledAfterMs: number
+  /** What is due so soon should have its workflow by now. */
+  readonly dueWithinMs: number
+  /** The pause between two looks at a domain. */
+  readonly checkIntervalMs: number
+  /** The pause before the second try of a certificate's order. */
+  readonly retryPauseMs: number
+}
+
+/** One search for stalled work. */
+export interface StalledSearch extends Pick<StalledOptions, 'checkIntervalMs' | 'retryPauseMs'> {
+  readonly services: Services
+  readonly now: Date
+  /** What moved later is left alone. */
+  readonly movedBefore: Date
+  /** What is due earlier should have its workflow by now. */
+  readonly dueBefore: Date
+  /** Rows of one batch. */
+  readonly limit: number
+}
+
+/** Work that a row wants done, and the workflow that should be doing it. */
+export interface StalledWork {
+  readonly workflow_id: string
+  /** Has the workflow started, or signalled with a start, when nobody works on it. False when the row does not want it any more. */
+  restart(search: StalledSearch): Promise<boolean>
+}
+
+/** Finds the rows whose workflow should be running, in batches. */
+export type FindStalled = (search: StalledSearch) => AsyncIterable<readonly StalledWork[]>
+
+const batchSize = 200
+
+export function stalledSearch(services: Services, now: Date, options: StalledOptions): StalledSearch {
+  const movedBefore = new Date(now.getTime() - options.stalledAfterMs)
+  const dueBefore = new Date(now.getTime() + options.dueWithinMs)
+  return { ...options, services, now, movedBefore, dueBefore, limit: batchSize }
+}
+
+/** Restarts the same occurrence: its workflow looks at the row first. */
+export const sameOccurrence = (message: RegisteredStart | RegisteredSignal): StalledWork => ({
+  workflow_id: message.workflow_id,
+  async restart({ services }) {
+    await transact(services, (tx) => ('signal' in message ? signalWorkflows(tx, [message]) : startWorkflow(tx, message)))
+    return true
+  },
+})
+
+/** Finds what one batch holds: the next search finds the rest. */
+export const firstBatch = <Row>(
+  list: (search: StalledSearch) => Promise<readonly Row[]>,
+  work: (row: Row, search: StalledSearch) => StalledWork,
+): FindStalled =>
+  async function* (search) {
+    yield (await list(search)).map((row) => work(row, search))
+  }
+
+interface Page<Row> {
+  readonly rows: readonly Row[]
+  /** Where the next page begins; undefined after the last one. */
+  readonly next: string | undefined
+}
+
+/** Finds all of them, page by page. */
+export const allPages = <Row>(
+  list: (search: StalledSearch, after: string | undefined) => Promise<Page<Row>>,
+  work: (row: Row) => StalledWork,
+): FindStalled =>
+  async function* (search) {
+    for (let after: string | undefined; ; ) {
+      const { rows, next } = await list(search, after)
+      yield rows.map(work)
+      if (next === undefined) return
+      after = next
+    }
+  }
+
+/** A page of rows that are sorted by an id. Another one follows when it is full. */
+export function pageOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, { limit }: StalledSearch): Page<Row> {
+  const last = rows.at(-1)
+  return { rows, next: last && rows.length >= limit ? idOf(last) : undefined }
+}
