@@ -1,14 +1,13 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { Context } from '@temporalio/activity'
 import type { Logger } from '../infra/log.ts'
+import { pause } from '../infra/pause.ts'
+import { heartbeatMs, withHeartbeat } from '../infra/temporal/heartbeat.ts'
 import type { BuildActivities } from '../workflows/contract/builds.ts'
 import { signals } from '../workflows/contract/messages.ts'
 import { runBuild } from './build.ts'
 import type { BuildDeps, Phase } from './build-context.ts'
 import type { BuildLog } from './build-log.ts'
 
-/** Cancellation arrives in the answer to a heartbeat; the SDK sends at most one per 0.8 of the heartbeat timeout. */
-const heartbeatMs = 2000
 const signalDeadlineMs = 2000
 const maxLineLength = 200
 
@@ -21,32 +20,28 @@ export function createBuildActivities(deps: BuildDeps): BuildActivities {
       let phase: Phase = 'wait'
       let buildLog: Pick<BuildLog, 'recent'> | undefined
       let last_line = ''
-      const beat = () => {
-        const seconds = Math.round((performance.now() - startedAt) / 1000)
-        context.heartbeat({ phase, seconds, last_line })
-      }
-      // a heartbeat does not wait for the reader of the log, so it has the line of the one before
-      const look = async () => {
-        beat()
+      const progress = () => ({ phase, seconds: Math.round((performance.now() - startedAt) / 1000), last_line })
+      const readLastLine = async () => {
         last_line = lastLine((await buildLog?.recent()) ?? '')
       }
-      const timer = setInterval(() => void look().catch(() => undefined), heartbeatMs)
       await using begun = announcement(context, deps.log)
-      try {
-        return await runBuild(deps, input, {
-          signal: context.cancellationSignal,
+      const run = (signal: AbortSignal) =>
+        runBuild(deps, input, {
+          signal,
           onPhase(next) {
             if (phase === 'wait' && next !== 'wait') begun.start()
             phase = next
-            beat()
+            context.heartbeat(progress())
           },
           onLog(log) {
             buildLog = log
           },
         })
-      } finally {
-        clearInterval(timer)
-      }
+      return await withHeartbeat(run, () => {
+        // a heartbeat does not wait for the reader of the log, so it has the line of the one before
+        readLastLine().catch(() => undefined)
+        return progress()
+      })
     },
   }
 }
@@ -67,7 +62,7 @@ function announcement(context: Context, log: Logger) {
         return await client.withDeadline(Date.now() + signalDeadlineMs, send)
       } catch (error) {
         log.debug({ err: error, workflow_id: execution.workflowId }, 'start of the build not announced')
-        await pause(heartbeatMs, undefined, { signal: over.signal }).catch(() => undefined)
+        await pause(heartbeatMs, over.signal)
       }
     }
   }

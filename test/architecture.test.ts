@@ -138,7 +138,7 @@ const homes: Record<string, readonly string[]> = {
   '@temporalio/workflow': ['workflows/definitions'],
   '@temporalio/worker': ['infra/temporal', 'workflows/worker.ts'],
   '@temporalio/client': ['workflows'],
-  '@temporalio/activity': ['runner', 'workflows'],
+  '@temporalio/activity': ['infra/temporal', 'runner', 'workflows'],
 }
 
 test('a package is imported in its one place', () => {

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import {
   Client,
   Connection,
@@ -8,6 +7,7 @@ import {
 } from '@temporalio/client'
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
+import { pause } from '../infra/pause.ts'
 import { deleteWorkflowMessages, lockWorkflowMessages } from '../services/workflow-messages.ts'
 import { queues, type WorkflowSignal, type WorkflowStart } from './contract/messages.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
@@ -49,7 +49,7 @@ export function openWorkflowClient(config: { address: string; namespace: string 
     async signal({ workflow_id, signal, start }) {
       try {
         await bounded(async () => {
-          if (start) await client.workflow.signalWithStart(start.type, { ...startOptions(start), ...anew, signal })
+          if (start) await client.workflow.signalWithStart(start.type, { ...startOptions(start), ...startAfterAnyEnd, signal })
           else await client.workflow.getHandle(workflow_id).signal(signal)
         })
       } catch (error) {
@@ -75,15 +75,15 @@ const startOptions = (start: WorkflowStart) => ({
   workflowId: start.workflow_id,
   taskQueue: queues.control,
   args: [start.input],
-  // one that has failed, or that an operator has terminated, may begin anew: its row still wants it
+  // one that has failed, or that an operator has terminated, may start again: its row still wants it
   workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY' as const,
   workflowIdConflictPolicy: 'USE_EXISTING' as const,
   staticSummary: start.summary,
   typedSearchAttributes: typedSearchAttributes(start.attributes),
 })
 
-/** A workflow that a signal starts has no end of its own: it begins again however it ended before. */
-const anew = { workflowIdReusePolicy: 'ALLOW_DUPLICATE' } as const
+/** A workflow that a signal starts may run many times: it starts however it ended before. */
+const startAfterAnyEnd = { workflowIdReusePolicy: 'ALLOW_DUPLICATE' } as const
 
 /** Sends the starts and signals that `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */
 export function startRelay(db: Db, client: WorkflowClient, log: Logger): Relay {
@@ -116,7 +116,7 @@ export function startRelay(db: Db, client: WorkflowClient, log: Logger): Relay {
       } catch (error) {
         log.warn({ err: error }, 'workflow relay paused')
       }
-      await Promise.race([woken.promise, pause(tickMs, undefined, { signal: stopped.signal }).catch(() => undefined)])
+      await Promise.race([woken.promise, pause(tickMs, stopped.signal)])
       woken = Promise.withResolvers()
     }
   }

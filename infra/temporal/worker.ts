@@ -1,6 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker'
 import type { Logger } from '../log.ts'
+import { pause } from '../pause.ts'
 
 export interface TemporalAddress {
   readonly address: string
@@ -56,7 +56,7 @@ export function startWorker(
       } catch (error) {
         await connection?.close()
         if (failures === 0) log.warn({ err: error, address: temporal.address }, 'worker waits for Temporal')
-        await pause(connectRetryMs, undefined, { signal: stopped.signal }).catch(() => undefined)
+        await pause(connectRetryMs, stopped.signal)
       }
     }
     return undefined

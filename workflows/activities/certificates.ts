@@ -10,6 +10,7 @@ import { createReachCheck } from '../../infra/acme/reach.ts'
 import { seal } from '../../infra/crypto/seal.ts'
 import { openResolver } from '../../infra/dns/resolver.ts'
 import { dnsServers } from '../../infra/dns/servers.ts'
+import { withHeartbeat } from '../../infra/temporal/heartbeat.ts'
 import {
   type CertificateRow,
   endOrder,
@@ -22,7 +23,6 @@ import { deleteDnsChallenge, insertDnsChallenge } from '../../services/certifica
 import { startDueOrders } from '../../services/certificates/due-orders.ts'
 import type { Services } from '../../services/services.ts'
 import type { CertificateActivities, OrderResult, OrderStep } from '../contract/certificates.ts'
-import { beating } from './beating.ts'
 
 export interface CertificateActivityDeps extends Services {
   /** How long the authority may take for one order. */
@@ -92,7 +92,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
 
   return {
     checkOrder: (step) =>
-      beating(async (signal) => {
+      withHeartbeat(async (signal) => {
         const row = await take(step)
         if (!row) return { state: 'stale' }
         const { tries } = row
@@ -102,7 +102,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
       }),
 
     placeOrder: ({ rehearsal, ...step }) =>
-      beating(async (signal) => {
+      withHeartbeat(async (signal) => {
         const row = await take(step)
         if (!row) return { state: 'stale' }
         if (row.issued_by === step.order_id) return { state: 'issued', not_after: row.not_after?.toISOString() ?? '' }

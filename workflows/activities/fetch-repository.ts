@@ -13,13 +13,13 @@ import { isDatabaseAway } from '../../infra/db/database.ts'
 import type { FetchedSource } from '../../infra/git/fetch-repository.ts'
 import { GitError } from '../../infra/git/git-error.ts'
 import type { SourceFetcher } from '../../infra/git/source-fetcher.ts'
+import { withHeartbeat } from '../../infra/temporal/heartbeat.ts'
 import { findBuildInput } from '../../services/builds/input.ts'
 import { findGitFetch, type GitFetch } from '../../services/git/deploys.ts'
 import { keepFetchedSource, postponeFetch } from '../../services/git/fetched.ts'
 import type { Services } from '../../services/services.ts'
 import type { DeployRunInput } from '../contract/deploys.ts'
 import type { FetchActivities, FetchInput, FetchResult } from '../contract/fetches.ts'
-import { beating } from './beating.ts'
 
 export interface FetchActivityDeps extends Services {
   readonly fetcher: SourceFetcher
@@ -100,7 +100,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
 
   return {
     fetchRepository: (input) =>
-      beating(async (signal) => {
+      withHeartbeat(async (signal) => {
         const { attempt } = activityInfo()
         try {
           return await fetchOnce(input, attempt, signal)

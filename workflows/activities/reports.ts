@@ -5,13 +5,13 @@ import { openForge } from '../../infra/forges/client.ts'
 import type { ForgeClient } from '../../infra/forges/reports.ts'
 import { guardedSend } from '../../infra/forges/send.ts'
 import { ForgeError } from '../../infra/forges/transport.ts'
+import { withHeartbeat } from '../../infra/temporal/heartbeat.ts'
 import { setLastReport } from '../../services/git/connections.ts'
 import { type CommentKey, listDueComments, listDueCommits } from '../../services/reports/due.ts'
 import { type CommentReportRow, type CommitReportRow, findCommentReport, findCommitReport } from '../../services/reports/facts.ts'
 import { findReportingSite, setCommented, setReported } from '../../services/reports/reports.ts'
 import type { Services } from '../../services/services.ts'
 import type { DueReport, ReportActivities } from '../contract/reports.ts'
-import { beating } from './beating.ts'
 import { createReportTexts } from './report-texts.ts'
 
 /** Of each kind at once; more become due when some of these are told. */
@@ -69,7 +69,7 @@ export function createReportActivities(services: Services): ReportActivities {
 
     async sendReport({ kind, id }) {
       try {
-        await beating(() => (kind === 'commit' ? sendCommit(id) : sendComment(id)))
+        await withHeartbeat(() => (kind === 'commit' ? sendCommit(id) : sendComment(id)))
         log.info({ kind, id }, 'report sent')
       } catch (error) {
         throw translated(error)

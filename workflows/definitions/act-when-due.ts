@@ -1,12 +1,11 @@
-import { condition, defineSignal, setHandler } from '@temporalio/workflow'
 import { signals } from '../contract/messages.ts'
+import { createSignalFlag } from './signal-flag.ts'
 
-const changedSignal = defineSignal(signals.changed)
 /** A worker's clock may be behind the one of the timer. */
 const shortestPauseMs = 1000
 
 /**
- * Waits until an instant, or until PostgreSQL has something new, then acts; again as long as that was too early.
+ * Waits until an instant, or until PostgreSQL has something new, then acts; waits again while that was too early.
  * @param dueAt RFC 3339
  * @param wait what operators read of the wait and of the signal that ends it
  */
@@ -15,15 +14,11 @@ export async function actWhenDue<Outcome>(
   wait: { readonly summary: string; readonly signal: string },
   act: () => Promise<Outcome | 'early'>,
 ): Promise<Outcome> {
-  let changed = false
-  const hear = () => {
-    changed = true
-  }
-  setHandler(changedSignal, hear, { description: wait.signal })
+  const changed = createSignalFlag(signals.changed, wait.signal)
   for (let leastMs = 0; ; leastMs = shortestPauseMs) {
     const pauseMs = Math.max(leastMs, Date.parse(dueAt) - Date.now())
-    if (pauseMs > 0) await condition(() => changed, pauseMs, { summary: wait.summary })
-    changed = false
+    if (pauseMs > 0) await changed.wait(pauseMs, wait.summary)
+    changed.lower()
     const outcome = await act()
     if (outcome !== 'early') return outcome
   }

@@ -1,13 +1,10 @@
 import {
-  condition,
   continueAsNew,
-  defineSignal,
   executeChild,
   isCancellation,
   ParentClosePolicy,
   proxyActivities,
   setCurrentDetails,
-  setHandler,
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow'
@@ -16,6 +13,7 @@ import { orderStart } from '../contract/certificates.ts'
 import type { CertificateStep, DomainActivities, DomainInput, DomainOutcome } from '../contract/domains.ts'
 import { signals } from '../contract/messages.ts'
 import { typedSearchAttributes } from '../contract/search-attributes.ts'
+import { createSignalFlag } from './signal-flag.ts'
 
 const step = (summary: string) =>
   proxyActivities<DomainActivities>({
@@ -27,36 +25,30 @@ const { checkDomain } = step('look for the TXT record that proves the ownership'
 const { beginCertificate } = step('order a certificate, if there is none')
 const { settleDomain } = step('tell the owner how it ended')
 
-const changedSignal = defineSignal(signals.changed)
-
 /** Looks for the proof of a domain's ownership until it is there, has a certificate issued, and tells the owner. */
 export async function connectDomain(input: DomainInput): Promise<DomainOutcome> {
-  let woken = false
-  const hear = () => {
-    woken = true
+  const changed = createSignalFlag(signals.changed, 'The domain was verified by hand or removed: look at it again.')
+  /** Returns early when the domain has changed. */
+  const wait = async (pauseMs: number, summary: string) => {
+    await changed.wait(pauseMs, summary)
+    changed.lower()
   }
-  setHandler(changedSignal, hear, { description: 'The domain was verified by hand or removed: look at it again.' })
-  /** Returns early when woken. */
-  const rest = async (pauseMs: number, summary: string) => {
-    await condition(() => woken, pauseMs, { summary })
-    woken = false
-  }
-  const found = await waitForProof(input, rest)
+  const found = await waitForProof(input, wait)
   if (found !== 'verified') return end(input, found)
-  const ordered = await certify(input, rest)
-  return end(input, ordered === 'stale' ? ordered : await settle(input, rest))
+  const ordered = await certify(input, wait)
+  return end(input, ordered === 'stale' ? ordered : await settle(input, wait))
 }
 
-type Rest = (pauseMs: number, summary: string) => Promise<void>
+type Wait = (pauseMs: number, summary: string) => Promise<void>
 
-async function waitForProof(input: DomainInput, rest: Rest): Promise<'verified' | 'given_up' | 'stale'> {
+async function waitForProof(input: DomainInput, wait: Wait): Promise<'verified' | 'given_up' | 'stale'> {
   let pauseMs = input.check_interval_ms
   // who adds a domain learns the value of the record only then
   for (let look = false; ; look = true) {
     const check = await checkDomain({ ...runOf(input), look, pause_ms: pauseMs })
     if (check.state !== 'waiting') return check.state
-    tell(input, `⏳ ${check.message}`, `looks next at ${check.next_check_at}, or when it is woken`)
-    await rest(pauseMs, `next look at ${check.next_check_at}`)
+    showProgress(input, `⏳ ${check.message}`, `looks next at ${check.next_check_at}, or when it is woken`)
+    await wait(pauseMs, `next look at ${check.next_check_at}`)
     if (look) pauseMs = longer(pauseMs)
     if (workflowInfo().continueAsNewSuggested) {
       await continueAsNew<typeof connectDomain>({ ...input, check_interval_ms: pauseMs })
@@ -64,18 +56,18 @@ async function waitForProof(input: DomainInput, rest: Rest): Promise<'verified' 
   }
 }
 
-async function certify(input: DomainInput, rest: Rest): Promise<'done' | 'stale'> {
+async function certify(input: DomainInput, wait: Wait): Promise<'done' | 'stale'> {
   for (let pauseMs = input.check_interval_ms; ; pauseMs = longer(pauseMs)) {
     const certificate = await beginCertificate(runOf(input))
     if (certificate.state === 'stale') return 'stale'
     if (certificate.state === 'none') return 'done'
     if (certificate.state === 'ordered') {
-      tell(input, '✅ verified', '⏳ a certificate is ordered')
+      showProgress(input, '✅ verified', '⏳ a certificate is ordered')
       await issue(certificate)
       return 'done'
     }
-    tell(input, '✅ verified', '⏳ the site is in the trash: waits until it is restored')
-    await rest(pauseMs, 'the site is in the trash')
+    showProgress(input, '✅ verified', '⏳ the site is in the trash: waits until it is restored')
+    await wait(pauseMs, 'the site is in the trash')
   }
 }
 
@@ -96,12 +88,12 @@ async function issue({ order, owner }: Extract<CertificateStep, { state: 'ordere
   }
 }
 
-async function settle(input: DomainInput, rest: Rest): Promise<DomainOutcome> {
+async function settle(input: DomainInput, wait: Wait): Promise<DomainOutcome> {
   for (let pauseMs = input.check_interval_ms; ; pauseMs = longer(pauseMs)) {
     const settled = await settleDomain(runOf(input))
     if (settled !== 'pending') return settled
-    tell(input, '✅ verified', '⏳ waits for its certificate')
-    await rest(pauseMs, 'waits for its certificate')
+    showProgress(input, '✅ verified', '⏳ waits for its certificate')
+    await wait(pauseMs, 'waits for its certificate')
   }
 }
 
@@ -113,11 +105,11 @@ const endings: Readonly<Record<DomainOutcome, string>> = {
 }
 
 function end(input: DomainInput, outcome: DomainOutcome): DomainOutcome {
-  tell(input, endings[outcome])
+  showProgress(input, endings[outcome])
   upsertMemo({ outcome: endings[outcome] })
   return outcome
 }
 
-const tell = ({ domain }: DomainInput, ...lines: string[]) => setCurrentDetails([`**${domain}**`, ...lines].join('\n\n'))
+const showProgress = ({ domain }: DomainInput, ...lines: string[]) => setCurrentDetails([`**${domain}**`, ...lines].join('\n\n'))
 const runOf = ({ domain_id, attempt }: DomainInput) => ({ domain_id, attempt })
 const longer = (pauseMs: number) => Math.min(pauseMs * 2, longestConnectPauseMs)

@@ -1,12 +1,9 @@
 import { defineSearchAttributeKey } from '@temporalio/common'
 import {
   ActivityFailure,
-  condition,
-  defineSignal,
   isCancellation,
   proxyActivities,
   setCurrentDetails,
-  setHandler,
   sleep,
   upsertMemo,
   upsertSearchAttributes,
@@ -15,6 +12,7 @@ import { type FailedTries, maxFailedChecks, nextTryAt, orderPatienceMs, soonestT
 import type { CertificateActivities, OrderInput, OrderOutcome, OrderResult } from '../contract/certificates.ts'
 import { signals } from '../contract/messages.ts'
 import { causeOf } from './cause-of.ts'
+import { createSignalFlag } from './signal-flag.ts'
 
 const step = (summary: string) =>
   proxyActivities<CertificateActivities>({
@@ -32,24 +30,23 @@ const { checkOrder } = proxyActivities<CertificateActivities>({
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1m' },
 })
 
-const changedSignal = defineSignal(signals.changed)
 const dueKey = defineSearchAttributeKey('DueAt', 'DATETIME')
 
 /**
  * Has a certificate issued: looks first whether the proof would be found, asks the authority, and tries again after growing pauses. After
- * a failure an authority for rehearsals is asked first, when one is set. A certificate in use stays in use meanwhile.
+ * a failure an authority for rehearsals is asked first, when one is set. A certificate in use stays in use until then.
  */
 export async function issueCertificate(input: OrderInput): Promise<OrderOutcome> {
   const { certificate_id, order_id, retry_pause_ms, give_up_after_ms = orderPatienceMs } = input
   const run = { certificate_id, order_id, retry_pause_ms }
   const giveUpAtMs = Date.now() + give_up_after_ms
   const refusedAtMs: number[] = []
-  const rest = createRest(input)
+  const waitForNextTry = createWaitForNextTry(input)
   let wasRefused = false
   let failedChecks = 0
   let tries = 0
   for (;;) {
-    tell(input, '⏳ looking whether the proof would be found')
+    showProgress(input, '⏳ looking whether the proof would be found')
     const check = await checkOrder(run)
     if (check.state === 'stale') return end(input, { outcome: 'stale' })
     tries = Math.max(tries, check.tries) + 1
@@ -59,7 +56,7 @@ export async function issueCertificate(input: OrderInput): Promise<OrderOutcome>
     } else {
       failedChecks = 0
       const isRisky = wasRefused || check.state === 'failed'
-      const result = await place(input, check.can_rehearse && isRisky, giveUpAtMs)
+      const result = await askAuthorities(input, check.can_rehearse && isRisky, giveUpAtMs)
       if (result.state === 'stale') return end(input, { outcome: 'stale' })
       if (result.state === 'issued') return end(input, { outcome: 'issued', not_after: result.not_after })
       wasRefused = true
@@ -74,17 +71,17 @@ export async function issueCertificate(input: OrderInput): Promise<OrderOutcome>
     }
     const next_try_at = new Date(next).toISOString()
     if (!(await postponeOrder({ ...run, error, tries, next_try_at }))) return end(input, { outcome: 'stale' })
-    await rest(error, failed, next)
+    await waitForNextTry(error, failed, next)
   }
 }
 
 type Placed = Exclude<OrderResult, { state: 'rehearsed' | 'refused' }> | { state: 'refused'; error: string; rehearsal: boolean }
 
 /** The authority for rehearsals first, when that is wanted; the real one when it has nothing against it. */
-async function place(input: OrderInput, rehearse: boolean, giveUpAtMs: number): Promise<Placed> {
+async function askAuthorities(input: OrderInput, rehearse: boolean, giveUpAtMs: number): Promise<Placed> {
   const { certificate_id, order_id, retry_pause_ms } = input
   for (const rehearsal of rehearse ? [true, false] : [false]) {
-    tell(input, rehearsal ? '⏳ rehearsing with the staging authority' : '⏳ asking the certificate authority')
+    showProgress(input, rehearsal ? '⏳ rehearsing with the staging authority' : '⏳ asking the certificate authority')
     const { placeOrder } = proxyActivities<CertificateActivities>({
       summary: rehearsal ? 'rehearse with the staging authority' : 'order from the certificate authority',
       startToCloseTimeout: '5m',
@@ -106,21 +103,17 @@ async function place(input: OrderInput, rehearse: boolean, giveUpAtMs: number): 
 }
 
 /** Waits for the next try; a signal ends the wait, but not the one that the authority demands. */
-function createRest(input: OrderInput) {
-  let woken = false
-  const hear = () => {
-    woken = true
-  }
-  setHandler(changedSignal, hear, { description: 'What kept the order back may have changed: try it at once.' })
+function createWaitForNextTry(input: OrderInput) {
+  const changed = createSignalFlag(signals.changed, 'What kept the order back may have changed: try it at once.')
   return async (error: string, failed: FailedTries, nextMs: number): Promise<void> => {
     const next = new Date(nextMs)
-    tell(input, `❌ try ${failed.tries}: ${error}`, `⏳ tried again at ${next.toISOString()}, or when it is woken`)
+    showProgress(input, `❌ try ${failed.tries}: ${error}`, `⏳ tried again at ${next.toISOString()}, or when it is woken`)
     upsertSearchAttributes([{ key: dueKey, value: next }])
     const summary = `try ${failed.tries + 1} at ${next.toISOString()}: ${error}`.slice(0, 160)
     const soonestMs = soonestTryAt(failed)
     if (soonestMs > Date.now()) await sleep(soonestMs - Date.now(), { summary })
-    await condition(() => woken, Math.max(nextMs - Date.now(), 1), { summary })
-    woken = false
+    await changed.wait(Math.max(nextMs - Date.now(), 1), summary)
+    changed.lower()
   }
 }
 
@@ -130,9 +123,9 @@ function end(input: OrderInput, outcome: OrderOutcome): OrderOutcome {
     given_up: () => `❌ given up${outcome.outcome === 'given_up' ? `: ${outcome.error}` : ''}`,
     stale: () => '➖ another order took its place, or nobody may order for the name any more',
   }[outcome.outcome]()
-  tell(input, text)
+  showProgress(input, text)
   upsertMemo({ outcome: text })
   return outcome
 }
 
-const tell = ({ name }: OrderInput, ...lines: string[]) => setCurrentDetails([`**${name}**`, ...lines].join('\n\n'))
+const showProgress = ({ name }: OrderInput, ...lines: string[]) => setCurrentDetails([`**${name}**`, ...lines].join('\n\n'))

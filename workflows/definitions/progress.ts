@@ -9,10 +9,10 @@ const lastErrorLines = 10
 const maxLineLength = 300
 
 /**
- * What operators read in the Temporal UI: the current details list the steps so far and the one that goes on, the search attribute
- * tells the status, the memo and the result keep the end. Details are shown while a worker answers; the memo stays for good.
+ * The progress of a deploy that operators read in the Temporal UI: the current details list the steps so far and the one that goes on, the
+ * search attribute has the status, the memo and the result keep the end. Details are shown while a worker answers; the memo stays for good.
  */
-export function createStory() {
+export function createProgress() {
   let title = ''
   let status = 'queued'
   const past: string[] = []
@@ -21,39 +21,38 @@ export function createStory() {
     setCurrentDetails([title, ...past, ...(present === undefined ? [] : [present])].join('\n\n'))
   }
 
-  function become(next: string): void {
+  function setStatus(next: string): void {
     if (next !== status) upsertSearchAttributes([{ key: statusKey, value: next }])
     status = next
   }
 
   return {
-    about(text: string): void {
+    setTitle(text: string): void {
       title = text
     },
-    /** What goes on now, in place of what went on before. */
-    goesOn(text: string): void {
+    /** Shows what goes on now, in place of what went on before. */
+    showStep(text: string): void {
       show(`⏳ ${text}`)
     },
-    /** A step that has ended stays in the list. */
-    did(text: string): void {
+    /** Adds a step that has ended to the list. */
+    addStep(text: string): void {
       past.push(text)
       show()
     },
-    become,
+    setStatus,
     /** @param rest of a failure's text, below its first line */
     end(outcome: DeployOutcome, summary: string, rest: readonly string[] = []): DeployReport {
       past.push(summary, ...rest)
-      become(outcome)
+      setStatus(outcome)
       show()
       upsertMemo({ outcome: summary })
       return { outcome, summary }
     },
   }
 }
-export type Story = ReturnType<typeof createStory>
 
 /** An error as a summary of one line and a block of the others, of which the middle may be left out. */
-export function tellError(error: string): { readonly summary: string; readonly rest: readonly string[] } {
+export function errorLines(error: string): { readonly summary: string; readonly rest: readonly string[] } {
   const [first = '', ...others] = error.trimEnd().split('\n')
   const dropped = others.length - firstErrorLines - lastErrorLines
   const shown = dropped > 0 ? [...others.slice(0, firstErrorLines), '…', ...others.slice(-lastErrorLines)] : others
