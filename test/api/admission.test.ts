@@ -76,15 +76,14 @@ describe('shared look-ups', () => {
     expect(await latest).toBe(3)
   })
 
-  test('one that fails fails for those who waited for it, and the next is tried', async () => {
+  test('one that fails fails for all who waited, and who asks afterwards tries again', async () => {
     const { lookUp, ended } = openLookUps()
-    const first = lookUp('a')
-    const second = lookUp('a')
+    const waiting = Promise.allSettled(Array.from({ length: 3 }, () => lookUp('a')))
     ended[0]?.reject(new Error('away'))
-    await expect(first).rejects.toThrow('away')
-    await new Promise((resolve) => setImmediate(resolve))
+    expect((await waiting).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    const later = lookUp('a')
     ended[1]?.resolve()
-    expect(await second).toBe(2)
+    expect(await later).toBe(2)
   })
 
   test('of other names do not wait', async () => {

@@ -58,7 +58,8 @@ beforeAll(async () => {
   await w.call('POST /mcp', { key: owner.key, json: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami' } } })
   await w.call('GET /operator/v1/projects', { key: `${operatorToken}x` })
 
-  secrets.set('project key', owner.key.split('_')[2] ?? owner.key)
+  // svc_<id>_<secret>; the secret itself may hold an underscore
+  secrets.set('project key', owner.key.split('_').slice(2).join('_'))
   secrets.set('git token', gitToken)
   secrets.set('git token in a header', btoa(`oauth2:${gitToken}`))
   secrets.set('webhook secret', secret)
