@@ -1,5 +1,6 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { type Config, ConfigError } from '../config.ts'
 
 /**
@@ -20,15 +21,13 @@ async function isPortFree(port: number, host: string): Promise<boolean> {
   }
 }
 
-/** `preferred` when it is free, else any free port of 127.0.0.1. */
+/**
+ * `preferred` when it is free, else any free port of 127.0.0.1 below those that Linux takes for outgoing connections: one of these could take
+ * the port before its server binds it.
+ */
 export async function freePort(preferred?: number): Promise<number> {
-  if (preferred !== undefined && (await isPortFree(preferred, '127.0.0.1'))) return preferred
-  const server = createServer()
-  server.listen({ port: 0, host: '127.0.0.1' })
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
+  let port = preferred ?? randomInt(20_000, 32_768)
+  while (!(await isPortFree(port, '127.0.0.1'))) port = randomInt(20_000, 32_768)
   return port
 }
 
