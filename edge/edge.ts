@@ -12,8 +12,8 @@ import { openRouteTable, type RouteTable } from './routes.ts'
 
 /**
  * Visitors send no bodies. One who reads nothing for a minute holds an open file and at most 64 KiB; a phone in a tunnel pauses for longer than
- * the 15 s that an attack would be given, so it is not cut off sooner. `downloads.ts`
- * bounds how many of them one address has. Caddy has the same limit in front.
+ * the 15 s that an attack would be given, so it is not cut off sooner. `downloads.ts` bounds how many large files
+ * one address downloads at once. Caddy has the same limit in front.
  */
 export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 60_000 }
 

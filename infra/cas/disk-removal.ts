@@ -1,9 +1,10 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Places, suffix } from './disk-places.ts'
 import { absent, flushFolder, unlessThere } from './files.ts'
+import { hashOfStream } from './hashes.ts'
 
 /** See `remove` of the storage. */
 export async function removeObject(places: Places, sha256: string, before: Date): Promise<boolean> {
@@ -37,7 +38,7 @@ export async function quarantineObject({ quarantine, pathOf }: Places, sha256: s
   await mkdir(quarantine, { recursive: true })
   if (!(await moveAside(path, aside))) return false
   await flushFolder(dirname(path))
-  if ((await hashOfFile(aside)) !== sha256) {
+  if ((await hashOfStream(createReadStream(aside))) !== sha256) {
     for (const ending of Object.values(suffix)) await rm(path + ending, { force: true })
     return true
   }
@@ -66,16 +67,4 @@ const moveAside = async (path: string, aside: string) => (await absent(rename(pa
 async function linkBack(aside: string, path: string): Promise<void> {
   await unlessThere(link(aside, path))
   await flushFolder(dirname(path))
-}
-
-/** Undefined when the file cannot be read to its end. */
-async function hashOfFile(path: string): Promise<string | undefined> {
-  const hash = createHash('sha256')
-  try {
-    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) hash.update(chunk)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EIO') return undefined
-    throw error
-  }
-  return hash.digest('hex')
 }

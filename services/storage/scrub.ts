@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createGunzip } from 'node:zlib'
-import type { Cas, OpenedObject } from '../../infra/cas/cas.ts'
+import type { Cas } from '../../infra/cas/cas.ts'
+import { hashOfInflated, hashOfStream } from '../../infra/cas/hashes.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
 import { listDamagedObjects, markDamaged, markRepaired, saveVerifiedPrefix } from './health.ts'
@@ -79,9 +78,11 @@ async function verifyObject(services: ScrubServices, sha256: string, pace: Pace)
   // one that was moved aside, when a copy has it by now
   if (!object) return { verdict: (await repair(services, sha256, false)) ? 'repaired' : 'gone', size: 0 }
   const { size } = object
-  const isIntact = (await hashOf(object.stream(), pace)) === sha256
+  const isIntact = (await hashOfStream(object.stream(), pace)) === sha256
   const variant = await cas.open(sha256, 'gzip')
-  const isVariantIntact = variant && (await hashOfGzip(variant, pace)) === sha256
+  const inflated = variant && (await hashOfInflated(variant.stream()))
+  if (variant && inflated !== undefined) await pace(variant.size)
+  const isVariantIntact = inflated === sha256
   if (isIntact) {
     if (variant && !isVariantIntact) {
       await cas.removeVariant(sha256, 'gzip')
@@ -90,7 +91,7 @@ async function verifyObject(services: ScrubServices, sha256: string, pace: Pace)
     }
     return { verdict: 'intact', size }
   }
-  const repaired = await repair(services, sha256, isVariantIntact ?? false)
+  const repaired = await repair(services, sha256, isVariantIntact)
   if (repaired) log.warn({ sha256, from: repaired }, 'damaged object repaired')
   else {
     await quarantine(services, sha256)
@@ -135,35 +136,6 @@ async function quarantine(services: ScrubServices, sha256: string): Promise<void
     await markDamaged(tx, sha256, clock())
   })
   if (!(await cas.quarantine(sha256))) await markRepaired(db, [sha256], clock())
-}
-
-/** Undefined when it cannot be read to its end. */
-async function hashOf(bytes: Readable, pace: Pace): Promise<string | undefined> {
-  const hash = createHash('sha256')
-  try {
-    for await (const chunk of bytes as AsyncIterable<Buffer>) {
-      hash.update(chunk)
-      await pace(chunk.length)
-    }
-  } catch (error) {
-    // a sector that the disk cannot read is damage; a storage that does not answer is not
-    if ((error as NodeJS.ErrnoException).code === 'EIO') return undefined
-    throw error
-  }
-  return hash.digest('hex')
-}
-
-async function hashOfGzip(variant: OpenedObject, pace: Pace): Promise<string | undefined> {
-  const hash = createHash('sha256')
-  try {
-    await pipeline(variant.stream(), createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
-      for await (const chunk of chunks) hash.update(chunk)
-    })
-  } catch {
-    return undefined
-  }
-  await pace(variant.size)
-  return hash.digest('hex')
 }
 
 /** Holds the reader to the rate. */
