@@ -115,7 +115,8 @@ describe('reading', () => {
     expect(head.headers['content-length']).toBe(String(large.length))
     const twin = await edge.ask('/large.txt', { headers: { 'accept-encoding': 'gzip' } })
     expect(twin.headers['content-encoding']).toBe('gzip')
-    expect(counts.open).toBe(0)
+    // the last stream closes after its last byte was sent
+    await expect.poll(() => counts.open).toBe(0)
   })
 
   test('a twin that is large itself is streamed', async () => {
