@@ -9,6 +9,7 @@ import { type Answer, ok, type Platform, report, roles, type Site, startPlatform
 // Checks 6 and 9. PLINTH_SOAK_MINUTES is how long each of them runs; 30 shows what grows slowly.
 
 const durationMs = Number(process.env['PLINTH_SOAK_MINUTES'] ?? 5) * 60_000
+const timeout = durationMs + 5 * 60_000
 const MiB = 1024 * 1024
 
 let platform: Platform
@@ -72,7 +73,7 @@ async function deploy(n: number): Promise<void> {
   await platform.reaches(site, id, ['active', 'superseded', 'failed'])
 }
 
-test('6: fifty requests a second, seven of ten of them reads, are answered soon', async () => {
+test('6: fifty requests a second, seven of ten of them reads, are answered soon', { timeout }, async () => {
   const { times, failed } = await load(50, mixed)
   const metrics = String((await platform.operator('GET /metrics')).body)
   const lagMs = Number(/^nodejs_eventloop_lag_p99_seconds(?:\{.*\})? (\S+)$/m.exec(metrics)?.[1]) * 1000
@@ -118,7 +119,9 @@ async function eventsOfDeploys(): Promise<number[]> {
   }
 }
 
-test('9: memory, descriptors and histories do not grow under a mixed load with deploys one after the other', async () => {
+test('9: memory, descriptors and histories do not grow under a mixed load with deploys one after the other', {
+  timeout,
+}, async () => {
   const pids = await Promise.all(roles.map(async (role) => [role, await platform.pidOf(role)] as const))
   const samples = new Map(pids.map(([role]) => [role, [] as { minute: number; rss: number; fds: number }[]]))
   const startedAt = performance.now()
