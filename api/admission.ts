@@ -1,7 +1,7 @@
 import { type AppError, tooManyRequests, unavailable } from '../core/errors.ts'
 import { admissionLimits } from '../core/limits.ts'
 import type { Db, ShareDatabase } from '../infra/db/database.ts'
-import { createFairQueue } from '../infra/fair-queue.ts'
+import { FairQueue } from '../infra/fair-queue.ts'
 import { type Budget, createBudget } from './budget.ts'
 
 /** Whose share of this process a request takes: a project's, or, without a key, that of the site it is for and of the address it is from. */
@@ -16,14 +16,16 @@ export interface ConnectionPayer {
   readonly id: string
 }
 
-type Resource = 'requests' | 'memory' | 'spool'
+const resources = ['requests', 'memory', 'spool'] as const
+type Resource = (typeof resources)[number]
+type Budgets = Readonly<Record<Resource, Budget>>
 
 /** A request under way, and the bytes of its body that are here. All of it is given back when it is disposed. */
 export interface Admitted extends Disposable {
   /** @throws AppError `too_many_requests` when a payer has its share, `unavailable` when the server has too little left */
   hold(resource: 'memory' | 'spool', bytes: number): void
-  /** Waits until the next chunk of a large body may be worked on: a few of all bodies in each turn of the event loop, fairly between payers. */
-  turn(): Promise<void>
+  /** Waits until the next chunk of a large body may be processed: each turn of the event loop has a few slots, shared fairly between payers. */
+  waitForChunkSlot(): Promise<void>
 }
 
 export interface AdmissionFigures {
@@ -40,7 +42,7 @@ export interface Admission {
   /** @throws AppError `too_many_requests`, `unavailable` */
   enter(...payers: readonly Payer[]): Admitted
   /**
-   * Runs the work when no other large request of the payer runs, and at most one of others; payers take turns.
+   * Runs the work when no other large request of the payer runs, and at most one of others; payers alternate.
    * @throws AppError `too_many_requests`, `unavailable` when too many wait
    */
   runLarge<T>(payer: string, work: () => Promise<T>): Promise<T>
@@ -72,94 +74,113 @@ const owners: Record<(Payer | ConnectionPayer)['kind'], string> = {
 /** @param name as {@link nameOf} writes it */
 const ownerOf = (name: string) => owners[name.slice(0, name.indexOf(':')) as keyof typeof owners]
 
+type Refuse = (what: keyof typeof reasons, why: 'payer' | 'server', owner?: string) => AppError
+
 export function createAdmission(shareDatabase: ShareDatabase): Admission {
-  const refused = new Map<string, number>()
-  const budgets: Record<Resource, Budget> = {
+  const { refuse, counts } = createRefusals()
+  const budgets: Budgets = {
     requests: createBudget(admissionLimits.requests.server),
     memory: createBudget(admissionLimits.memory.server),
     spool: createBudget(admissionLimits.spool.server),
   }
-
-  function refusal(what: keyof typeof reasons, why: 'payer' | 'server', owner = 'for this project'): AppError {
-    const reason = `${what}_${why}`
-    refused.set(reason, (refused.get(reason) ?? 0) + 1)
-    const seconds = retryAfterSeconds[what]
-    return why === 'payer'
-      ? tooManyRequests(`too many ${reasons[what]} ${owner}; wait until some of them have ended`, seconds)
-      : unavailable(`the server is busy: too many ${reasons[what]}; try again in ${seconds} seconds`, seconds)
-  }
-
-  const largeRequests = createFairQueue({
-    places: 2,
-    placesPerPayer: 1,
-    waiting: admissionLimits.largeRequests.serverWaiting,
-    waitingPerPayer: admissionLimits.largeRequests.waiting,
-    overflow: (why) => refusal('large_requests', why),
-  })
-  const chunks = createFairQueue({
-    places: admissionLimits.chunksPerTurn,
-    placesPerPayer: admissionLimits.chunksPerTurn,
-    // each is one of the requests under way
-    waiting: Number.POSITIVE_INFINITY,
-    waitingPerPayer: Number.POSITIVE_INFINITY,
-    overflow: (why) => refusal('requests', why),
-  })
-  const connections = createFairQueue({
-    places: admissionLimits.connections.server,
-    placesPerPayer: admissionLimits.connections.held,
-    waiting: admissionLimits.connections.serverWaiting,
-    waitingPerPayer: admissionLimits.connections.waiting,
-    patienceMs: admissionLimits.connectionPatienceMs,
-    overflow: (why, payer) => refusal('connections', why, ownerOf(payer)),
-    late: () => refusal('connections', 'server'),
-  })
+  const { largeRequests, chunks, connections } = createQueues(refuse)
 
   return {
-    enter(...payers) {
-      const held: Record<Resource, number> = { requests: 0, memory: 0, spool: 0 }
-      function give(resource: Resource, amount: number, those: readonly Payer[]): void {
-        for (const payer of those) budgets[resource].give(nameOf(payer), amount)
-      }
-      function hold(resource: Resource, amount: number): void {
-        for (const [index, payer] of payers.entries()) {
-          const why = budgets[resource].take(nameOf(payer), admissionLimits[resource][payer.kind], amount)
-          if (!why) continue
-          give(resource, amount, payers.slice(0, index))
-          throw refusal(resource, why, owners[payer.kind])
-        }
-        held[resource] += amount
-      }
-      hold('requests', 1)
-      return {
-        hold,
-        async turn() {
-          const [payer] = payers
-          const leave = await chunks.acquire(payer ? nameOf(payer) : '')
-          setImmediate(leave)
-        },
-        [Symbol.dispose]() {
-          for (const resource of ['requests', 'memory', 'spool'] as const) {
-            give(resource, held[resource], payers)
-            held[resource] = 0
-          }
-        },
-      }
-    },
-    async runLarge(payer, work) {
-      const leave = await largeRequests.acquire(payer)
-      try {
-        return await work()
-      } finally {
-        leave()
-      }
-    },
+    enter: (...payers) => new AdmittedRequest(payers, budgets, chunks, refuse),
+    runLarge: (payer, work) => largeRequests.run(payer, work),
     databaseOf: (payer) => shareDatabase((signal) => connections.acquire(nameOf(payer), signal)),
     figures: () => ({
       held: { requests: budgets.requests.held, memory: budgets.memory.held, spool: budgets.spool.held },
       largeRequestsWaiting: largeRequests.waiting,
       connectionsHeld: connections.held,
       connectionsWaiting: connections.waiting,
-      refused,
+      refused: counts,
     }),
+  }
+}
+
+/** Makes refusals, and counts them by their reason. */
+function createRefusals(): { readonly refuse: Refuse; readonly counts: ReadonlyMap<string, number> } {
+  const counts = new Map<string, number>()
+  return {
+    counts,
+    refuse(what, why, owner = 'for this project') {
+      const reason = `${what}_${why}`
+      counts.set(reason, (counts.get(reason) ?? 0) + 1)
+      const seconds = retryAfterSeconds[what]
+      return why === 'payer'
+        ? tooManyRequests(`too many ${reasons[what]} ${owner}; wait until some of them have ended`, seconds)
+        : unavailable(`the server is busy: too many ${reasons[what]}; try again in ${seconds} seconds`, seconds)
+    },
+  }
+}
+
+function createQueues(refuse: Refuse) {
+  const { largeRequests, connections, chunksPerTurn, connectionPatienceMs } = admissionLimits
+  return {
+    largeRequests: new FairQueue({
+      slots: 2,
+      slotsPerPayer: 1,
+      waitingRoom: {
+        total: largeRequests.serverWaiting,
+        perPayer: largeRequests.waiting,
+        overflow: (why) => refuse('large_requests', why),
+      },
+    }),
+    // needs no limit: each waiter is one of the requests under way, whose number is limited
+    chunks: new FairQueue({ slots: chunksPerTurn }),
+    connections: new FairQueue({
+      slots: connections.server,
+      slotsPerPayer: connections.held,
+      waitingRoom: {
+        total: connections.serverWaiting,
+        perPayer: connections.waiting,
+        overflow: (why, payer) => refuse('connections', why, ownerOf(payer)),
+      },
+      patience: { ms: connectionPatienceMs, late: () => refuse('connections', 'server') },
+    }),
+  }
+}
+
+class AdmittedRequest implements Admitted {
+  readonly #payers: readonly Payer[]
+  readonly #budgets: Budgets
+  readonly #chunks: FairQueue
+  readonly #refuse: Refuse
+  readonly #held: Record<Resource, number> = { requests: 0, memory: 0, spool: 0 }
+
+  constructor(payers: readonly Payer[], budgets: Budgets, chunks: FairQueue, refuse: Refuse) {
+    this.#payers = payers
+    this.#budgets = budgets
+    this.#chunks = chunks
+    this.#refuse = refuse
+    this.hold('requests', 1)
+  }
+
+  hold(resource: Resource, amount: number): void {
+    for (const [index, payer] of this.#payers.entries()) {
+      const why = this.#budgets[resource].take(nameOf(payer), admissionLimits[resource][payer.kind], amount)
+      if (!why) continue
+      this.#give(resource, amount, this.#payers.slice(0, index))
+      throw this.#refuse(resource, why, owners[payer.kind])
+    }
+    this.#held[resource] += amount
+  }
+
+  async waitForChunkSlot(): Promise<void> {
+    const [payer] = this.#payers
+    const release = await this.#chunks.acquire(payer ? nameOf(payer) : '')
+    setImmediate(release)
+  }
+
+  [Symbol.dispose](): void {
+    for (const resource of resources) {
+      this.#give(resource, this.#held[resource], this.#payers)
+      this.#held[resource] = 0
+    }
+  }
+
+  #give(resource: Resource, amount: number, payers: readonly Payer[]): void {
+    for (const payer of payers) this.#budgets[resource].give(nameOf(payer), amount)
   }
 }

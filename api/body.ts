@@ -49,7 +49,7 @@ const usualPace: Pace = { graceMs: slowBodyGraceMs, minBytesPerSecond: minBodyBy
  * The bytes of a body as they arrive. Only the time in which the server waits for the sender counts as slow. Reading less than all of it
  * leaves the connection usable for the answer, which a pipeline on the request itself would not.
  * @param hold called with the length of each chunk before it is handed on; may refuse it
- * @param turn waits until a chunk of a large body may be handed on
+ * @param waitForSlot waits until a chunk of a large body may be handed on
  * @throws AppError `too_large`, `invalid` when it breaks off or arrives too slowly
  */
 export async function* arriving(
@@ -57,12 +57,12 @@ export async function* arriving(
   {
     maxBytes,
     hold,
-    turn,
+    waitForSlot,
     pace = usualPace,
   }: {
     readonly maxBytes?: number
     readonly hold?: (bytes: number) => void
-    readonly turn?: () => Promise<void>
+    readonly waitForSlot?: () => Promise<void>
     readonly pace?: Pace
   },
 ): AsyncGenerator<Buffer, void, void> {
@@ -83,7 +83,7 @@ export async function* arriving(
       bytes += next.value.length
       if (maxBytes !== undefined && bytes > maxBytes) throw tooLarge(maxBytes)
       hold?.(next.value.length)
-      if (bytes > smallBodyBytes) await turn?.()
+      if (bytes > smallBodyBytes) await waitForSlot?.()
       yield next.value
     }
   } finally {
@@ -101,7 +101,7 @@ const tooSlow = ({ graceMs, minBytesPerSecond }: Pace) =>
 /** A body in memory, as it was sent. @throws AppError as {@link arriving} */
 export async function receiveBytes(
   request: IncomingMessage,
-  options: { readonly maxBytes: number; readonly hold: (bytes: number) => void; readonly turn: () => Promise<void> },
+  options: { readonly maxBytes: number; readonly hold: (bytes: number) => void; readonly waitForSlot: () => Promise<void> },
 ): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of arriving(request, options)) chunks.push(chunk)

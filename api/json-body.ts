@@ -34,7 +34,7 @@ export async function receiveJson(
   let file: FileHandle | undefined
   let heldBytes = 0
   let bytes = 0
-  for await (const chunk of arriving(request, { maxBytes: bounds.maxBytes, turn: () => admitted.turn() })) {
+  for await (const chunk of arriving(request, { maxBytes: bounds.maxBytes, waitForSlot: () => admitted.waitForChunkSlot() })) {
     bytes += chunk.length
     const toSpill = scanner.scan(chunk)
     if (scanner.keptBytes > heldBytes) {

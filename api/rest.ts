@@ -74,7 +74,9 @@ async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, adm
   if (op.raw) {
     requireMediaType(koa.req, op.raw.mediaTypes)
     const hold = (bytes: number) => admitted.hold('spool', bytes)
-    const stream = Readable.from(arriving(koa.req, { hold, turn: () => admitted.turn() }), { objectMode: false })
+    const stream = Readable.from(arriving(koa.req, { hold, waitForSlot: () => admitted.waitForChunkSlot() }), {
+      objectMode: false,
+    })
     return { ...nothingLeft, call: { input: named, upload: { stream, expectedBytes: announcedBytes(koa.req) } } }
   }
   if (shape.bodyNames.length > 0) {

@@ -6,6 +6,7 @@ import { compressible } from '../core/media.ts'
 import type { Cas, Encoding, OpenedObject } from '../infra/cas/cas.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
 import { findEntry, isManifest } from '../infra/cas/manifests.ts'
+import { FairQueue } from '../infra/fair-queue.ts'
 import { mediaTypeOf } from '../infra/media.ts'
 import type { Tags } from './conditions.ts'
 
@@ -67,7 +68,7 @@ const entryBytes = 256
 /** Roughly what a prepared file takes beside its path: three lists of headers, two tags, the key. */
 const preparedBytes = 1500
 /** Large manifests that are read at the same time: one of an older version may have 22 MB. */
-const largeReads = 2
+const largeReadsAtOnce = 2
 
 /** Reads sites from the storage and remembers manifests and small bodies. Concurrent misses of one object are one read. */
 export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
@@ -115,12 +116,12 @@ export function openContent(cas: Cas, limits: ContentLimits = {}): Content {
       return 'large'
     },
   })
-  const reads = createSlots(largeReads)
+  const largeReads = new FairQueue({ slots: largeReadsAtOnce })
   const largeManifests = new LRUCache<string, LoadedFiles>({
     maxSize: manifestBytes,
     sizeCalculation: ({ bytes }) => bytes + entryBytes,
     ignoreFetchAbort: true,
-    fetchMethod: (sha256) => reads(async () => readFiles(sha256, await openManifest(sha256))),
+    fetchMethod: (sha256) => largeReads.run('', async () => readFiles(sha256, await openManifest(sha256))),
   })
 
   async function openManifest(sha256: string): Promise<OpenedObject> {
@@ -190,23 +191,6 @@ const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex
 interface LoadedFiles extends SiteFiles {
   /** Of the manifest. */
   readonly bytes: number
-}
-
-/** Runs so many pieces of work at a time, the others in the order of their calls. */
-function createSlots(count: number) {
-  let free = count
-  const waiting: (() => void)[] = []
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (free > 0) free -= 1
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else free += 1
-    }
-  }
 }
 
 function prepareFile(entry: ManifestEntry): SiteFile {

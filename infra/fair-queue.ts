@@ -1,132 +1,142 @@
-/** Why nobody else may wait: the payer has its share of the queue, or the queue is full. */
+/** Why a request is not let into the waiting room: the payer has its share of it, or it is full. */
 export type Overflow = 'payer' | 'server'
 
 export interface FairQueueLimits {
-  /** Places at once, of all payers and of one. */
-  readonly places: number
-  readonly placesPerPayer: number
-  /** Who waits for a place, of all payers and of one. */
-  readonly waiting: number
-  readonly waitingPerPayer: number
-  readonly overflow: (why: Overflow, payer: string) => Error
-  /** A longer wait is given up with `late`; without it, there is no end. */
-  readonly patienceMs?: number
-  readonly late?: () => Error
-}
-
-export interface FairQueue {
-  /** Waits for a place, and returns what gives it back. The signal ends the wait with its reason. */
-  acquire(payer: string, signal?: AbortSignal): Promise<() => void>
-  readonly held: number
-  readonly waiting: number
-}
-
-interface Waiter {
-  readonly grant: () => void
+  /** Slots of all payers together. */
+  readonly slots: number
+  /** Slots that one payer may hold; by default all of them. */
+  readonly slotsPerPayer?: number
+  /** How many requests may wait for a slot; by default any number. */
+  readonly waitingRoom?: {
+    readonly total: number
+    readonly perPayer: number
+    readonly overflow: (why: Overflow, payer: string) => Error
+  }
+  /** How long a request may wait for a slot; by default there is no limit. */
+  readonly patience?: { readonly ms: number; readonly late: () => Error }
 }
 
 interface Line {
+  readonly payer: string
   held: number
-  readonly waiters: Waiter[]
-  /** The number of the latest grant of the queue that went to this payer. */
+  /** Called when it gets a slot, first come, first served. */
+  readonly waiters: (() => void)[]
+  /** The number of the queue's latest grant that went to this payer. */
   servedAt: number
 }
 
 /**
- * Places that payers share fairly: a free one goes to the payer that holds the fewest, and of those to the one that was served longest ago.
- * However many places a payer waits for, another one waits for at most one of them. Of the waiting room, too, nobody gets more than is free.
+ * Slots that payers share fairly: a free one goes to the payer that holds the fewest, and of those to the one that was served longest ago.
+ * However many slots a payer waits for, another one waits for at most one of them. The waiting room is shared as well: a payer may take no
+ * more of it than is still free.
  */
-export function createFairQueue(limits: FairQueueLimits): FairQueue {
-  const lines = new Map<string, Line>()
-  let held = 0
-  let waiting = 0
-  let grants = 0
+export class FairQueue {
+  readonly #limits: FairQueueLimits
+  readonly #slotsPerPayer: number
+  readonly #lines = new Map<string, Line>()
+  #held = 0
+  #waiting = 0
+  #grants = 0
 
-  function lineOf(payer: string): Line {
-    const line = lines.get(payer) ?? { held: 0, waiters: [], servedAt: 0 }
-    lines.set(payer, line)
-    return line
+  constructor(limits: FairQueueLimits) {
+    this.#limits = limits
+    this.#slotsPerPayer = limits.slotsPerPayer ?? limits.slots
   }
 
-  function take(payer: string, line: Line): () => void {
+  get held(): number {
+    return this.#held
+  }
+
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /** Waits for a slot, and returns a function that releases it. An abort of the signal ends the wait with the signal's reason. */
+  async acquire(payer: string, signal?: AbortSignal): Promise<() => void> {
+    const line = this.#lines.get(payer) ?? { payer, held: 0, waiters: [], servedAt: 0 }
+    this.#lines.set(payer, line)
+    const isFree = this.#held < this.#limits.slots && line.held < this.#slotsPerPayer && line.waiters.length === 0
+    return isFree ? this.#grant(line) : await this.#wait(line, signal)
+  }
+
+  /** Runs the work while it holds a slot. */
+  async run<T>(payer: string, work: () => Promise<T>): Promise<T> {
+    const release = await this.acquire(payer)
+    try {
+      return await work()
+    } finally {
+      release()
+    }
+  }
+
+  #grant(line: Line): () => void {
     line.held += 1
-    held += 1
-    grants += 1
-    line.servedAt = grants
+    this.#held += 1
+    this.#grants += 1
+    line.servedAt = this.#grants
     let isHeld = true
     return () => {
       if (!isHeld) return
       isHeld = false
       line.held -= 1
-      held -= 1
-      forgetIdle(payer, line)
-      grantNext()
+      this.#held -= 1
+      this.#forgetIdle(line)
+      this.#grantNext()
     }
   }
 
-  function forgetIdle(payer: string, line: Line): void {
-    if (line.held === 0 && line.waiters.length === 0) lines.delete(payer)
+  #forgetIdle(line: Line): void {
+    if (line.held === 0 && line.waiters.length === 0) this.#lines.delete(line.payer)
   }
 
-  function grantNext(): void {
-    while (held < limits.places) {
+  #grantNext(): void {
+    while (this.#held < this.#limits.slots) {
       let best: Line | undefined
-      for (const line of lines.values()) {
-        if (line.waiters.length === 0 || line.held >= limits.placesPerPayer) continue
+      for (const line of this.#lines.values()) {
+        if (line.waiters.length === 0 || line.held >= this.#slotsPerPayer) continue
         const isBetter = best === undefined || line.held < best.held || (line.held === best.held && line.servedAt < best.servedAt)
         if (isBetter) best = line
       }
-      const next = best?.waiters.shift()
-      if (!next) return
-      next.grant()
+      const granted = best?.waiters.shift()
+      if (!granted) return
+      granted()
     }
   }
 
-  function wait(payer: string, line: Line, signal?: AbortSignal): Promise<() => void> {
-    const mayWait = Math.min(limits.waitingPerPayer, limits.waiting - waiting)
-    if (line.waiters.length + 1 > mayWait) {
-      forgetIdle(payer, line)
-      throw limits.overflow(line.waiters.length + 1 > limits.waitingPerPayer ? 'payer' : 'server', payer)
+  #enterWaitingRoom(line: Line): void {
+    const room = this.#limits.waitingRoom
+    const count = line.waiters.length + 1
+    if (room && count > Math.min(room.perPayer, room.total - this.#waiting)) {
+      this.#forgetIdle(line)
+      throw room.overflow(count > room.perPayer ? 'payer' : 'server', line.payer)
     }
+    this.#waiting += 1
+  }
+
+  #wait(line: Line, signal: AbortSignal | undefined): Promise<() => void> {
+    this.#enterWaitingRoom(line)
+    const { patience } = this.#limits
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined
-      const leave = () => {
+      const stopWaiting = () => {
         clearTimeout(timer)
         signal?.removeEventListener('abort', onAbort)
-        waiting -= 1
+        this.#waiting -= 1
+      }
+      const granted = () => {
+        stopWaiting()
+        resolve(this.#grant(line))
       }
       const giveUp = (error: unknown) => {
-        line.waiters.splice(line.waiters.indexOf(waiter), 1)
-        leave()
-        forgetIdle(payer, line)
+        line.waiters.splice(line.waiters.indexOf(granted), 1)
+        stopWaiting()
+        this.#forgetIdle(line)
         reject(error)
       }
       const onAbort = () => giveUp(signal?.reason)
-      const waiter: Waiter = {
-        grant: () => {
-          leave()
-          resolve(take(payer, line))
-        },
-      }
-      line.waiters.push(waiter)
-      waiting += 1
+      line.waiters.push(granted)
       signal?.addEventListener('abort', onAbort)
-      if (limits.patienceMs === undefined) return
-      timer = setTimeout(() => giveUp(limits.late?.() ?? new Error('waited too long for a place')), limits.patienceMs)
+      if (patience) timer = setTimeout(() => giveUp(patience.late()), patience.ms)
     })
-  }
-
-  return {
-    async acquire(payer, signal) {
-      const line = lineOf(payer)
-      const isFree = held < limits.places && line.held < limits.placesPerPayer && line.waiters.length === 0
-      return isFree ? take(payer, line) : await wait(payer, line, signal)
-    },
-    get held() {
-      return held
-    },
-    get waiting() {
-      return waiting
-    },
   }
 }

@@ -53,7 +53,8 @@ export function gitHooks(deps: Deps): Router {
       delivery.hold('memory', bytes)
     }
     const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
-    const receive = () => receiveBytes(koa.req, { maxBytes: maxHookBodyBytes, hold, turn: () => delivery.turn() })
+    const receive = () =>
+      receiveBytes(koa.req, { maxBytes: maxHookBodyBytes, hold, waitForSlot: () => delivery.waitForChunkSlot() })
     koa.body = await takeDelivery(own, connection, koa, { receive, wrong })
   })
 

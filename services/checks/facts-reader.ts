@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { createFairQueue } from '../../infra/fair-queue.ts'
+import { FairQueue } from '../../infra/fair-queue.ts'
 import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra/limited-thread.ts'
 import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
 
@@ -26,14 +26,8 @@ const maxPosted = 2
  */
 export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<FactsReader> {
   const start = () => startLimitedThread<FactsCalls>(join(import.meta.dirname, 'facts-thread.ts'), { deadlineMs, memoryMb })
-  // a check waits for its files before it reads others, so that the number of checks bounds the queue
-  const queue = createFairQueue({
-    places: maxPosted,
-    placesPerPayer: maxPosted,
-    waiting: Number.POSITIVE_INFINITY,
-    waitingPerPayer: Number.POSITIVE_INFINITY,
-    overflow: () => new Error('too many files wait for their check'),
-  })
+  // needs no limit: a check waits for its files before it reads others, so the number of checks bounds the queue
+  const queue = new FairQueue({ slots: maxPosted })
   let isClosed = false
   let thread = await start()
   let next: Promise<LimitedThread<FactsCalls>> | undefined
@@ -68,13 +62,8 @@ export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<Fac
 
   async function read(files: readonly FileToRead[], payer: string): Promise<BlobFacts[]> {
     if (isClosed) throw closed()
-    const leave = await queue.acquire(payer)
-    try {
-      const facts = await readPosted(files)
-      if (facts) return facts
-    } finally {
-      leave()
-    }
+    const facts = await queue.run(payer, () => readPosted(files))
+    if (facts) return facts
     if (files.length === 1) return [{}]
     const alone: BlobFacts[] = []
     for (const file of files) alone.push(...(await read([file], payer)))

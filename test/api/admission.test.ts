@@ -32,8 +32,8 @@ test('a turn of the event loop has a few chunks of large bodies, and another pro
   const greedy = enter('greedy')
   const modest = enter('modest')
   let worked = ''
-  const all = Array.from({ length: 40 }, () => greedy.turn().then(() => (worked += 'g')))
-  all.push(modest.turn().then(() => (worked += 'm')))
+  const all = Array.from({ length: 40 }, () => greedy.waitForChunkSlot().then(() => (worked += 'g')))
+  all.push(modest.waitForChunkSlot().then(() => (worked += 'm')))
   await Promise.resolve()
   const turns: number[] = []
   for (let last = 0; worked.length < 41; last = worked.length) {

@@ -135,7 +135,7 @@ describe('a body', () => {
     hold: (resource, bytes) => {
       held[resource] += bytes
     },
-    turn: async () => undefined,
+    waitForChunkSlot: async () => undefined,
     [Symbol.dispose]: () => undefined,
   }
 
