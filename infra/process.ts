@@ -1,5 +1,5 @@
 import { ConfigError } from './config.ts'
-import { startWatchdog, type WatchdogLimits } from './watchdog.ts'
+import { startWatchdog, type WatchdogLimits } from './threads/watchdog.ts'
 
 /**
  * Runs a process, `name` in its log, until SIGTERM or SIGINT. `open` starts everything and returns what has to be closed; closing drains.

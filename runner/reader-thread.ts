@@ -1,7 +1,7 @@
 import { getHeapStatistics } from 'node:v8'
 import type { BuildSettings } from '../core/build-plan.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
-import { serveCalls } from '../infra/serve-calls.ts'
+import { serveCalls } from '../infra/threads/serve-calls.ts'
 import { explainFailure, type Failure } from './explain-failure.ts'
 import { type InstallPlan, nameInstall } from './install/install-inputs.ts'
 import { createLogText, type LogEnd, type LogText } from './log-text.ts'

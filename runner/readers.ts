@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type LimitedThread, startLimitedThread, ThreadEnded, type ThreadLimits } from '../infra/limited-thread.ts'
+import { type LimitedThread, startLimitedThread, ThreadEnded, type ThreadLimits } from '../infra/threads/limited-thread.ts'
 import type { ReaderCalls } from './reader-thread.ts'
 
 type Thread = LimitedThread<ReaderCalls>

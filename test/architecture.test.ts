@@ -39,6 +39,7 @@ const allowed: Record<string, readonly RegExp[]> = {
   core: [],
   infra: [/^core\//],
   'infra/local': [/^core\//, /^infra\//],
+  'infra/threads': [/^core\//],
   services: [/^core\//, /^infra\/(?!local\/)/, contract],
   api: [/^core\//, /^infra\/(?!local\/)/, /^services\//, /^workflows\/(client\.ts$|contract\/)/],
   workflows: [/^core\//, /^infra\/(?!local\/)/, /^services\//],

@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
+import { pause } from '../pause.ts'
 // decides how the values of a row are read: without it a version would be text
 import './database.ts'
 import type { Db } from './database.ts'
@@ -62,7 +63,7 @@ export function follow(
         await followOnce(url, stop.signal, options, feeds, complete)
       } catch (error) {
         setConnected(false, reasonOf(error as Error))
-        await setTimeout(pauseMs * (0.5 + Math.random() / 2), undefined, { signal: stop.signal }).catch(() => undefined)
+        await pause(pauseMs * (0.5 + Math.random() / 2), stop.signal)
         pauseMs = Math.min(pauseMs * 2, longestPauseMs)
       }
     }

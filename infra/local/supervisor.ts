@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { pause } from '../pause.ts'
 import type { OnSpawn } from './child.ts'
 import type { ProcessRecords } from './records.ts'
 
@@ -62,7 +62,7 @@ export async function supervise(name: string, start: Start, options: SupervisorO
           `${name} ended (${how}); starting it again in ${pauseMs / 1000} s (restart ${restarts}). Its log: ${options.logDir}/${name}.log`,
         )
       }
-      await delay(pauseMs, undefined, { signal: stopped }).catch(() => undefined)
+      await pause(pauseMs, stopped)
       if (stopped.aborted) return
       try {
         current = await startRecorded()

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { FairQueue } from '../../infra/fair-queue.ts'
-import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra/limited-thread.ts'
+import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra/threads/limited-thread.ts'
 import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
 
 export interface FactsReader extends AsyncDisposable {

@@ -1,6 +1,6 @@
 import { findSecret } from '../../core/checks/secrets.ts'
 import type { PageFacts } from '../../core/checks.ts'
-import { serveCalls } from '../../infra/serve-calls.ts'
+import { serveCalls } from '../../infra/threads/serve-calls.ts'
 import { readPageFacts } from './page-facts.ts'
 
 // The thread that reads files of tenants, one after the other: see facts-reader.ts.

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { AppError } from '../../core/errors.ts'
-import { type LimitedThread, startLimitedThread } from '../../infra/limited-thread.ts'
+import { type LimitedThread, startLimitedThread } from '../../infra/threads/limited-thread.ts'
 import type { SpinningCalls } from './spinning-thread.ts'
 
 let thread: LimitedThread<SpinningCalls> | undefined

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { conflict } from '../../core/errors.ts'
-import { serveCalls } from '../../infra/serve-calls.ts'
+import { serveCalls } from '../../infra/threads/serve-calls.ts'
 
 // A thread whose calls are slow, large or fail: see limited-thread.test.ts.
 

@@ -2,6 +2,7 @@ import { writeSync } from 'node:fs'
 import { Session } from 'node:inspector'
 import { setTimeout as pause } from 'node:timers/promises'
 import { workerData } from 'node:worker_threads'
+import { watchStandstill } from './standstill.ts'
 import { threadCpuMs } from './thread-cpu.ts'
 import type { Watched } from './watchdog.ts'
 
@@ -12,23 +13,16 @@ const { process: name, beats, launcher, standstillMs, orphanMs } = workerData as
 const lookMs = 500
 const shownFrames = 12
 
-let seenBeats = -1
-let cpuAtBeat = 0
+const stillMs = watchStandstill(beats, mainThreadCpuMs)
 let orphanedMs = 0
 
 setInterval(look, lookMs)
 
 function look(): void {
-  const cpu = mainThreadCpuMs()
-  const beat = Atomics.load(beats, 0)
-  if (beat !== seenBeats) {
-    seenBeats = beat
-    cpuAtBeat = cpu
-  }
   // counted in looks: while the process is stopped or the machine asleep there are none
   if (launcher !== undefined && process.ppid !== launcher) orphanedMs += lookMs
-  const stillMs = cpu - cpuAtBeat
-  if (stillMs >= standstillMs) void end('the event loop stood still; the process was ended', { still_ms: Math.round(stillMs) })
+  const still_ms = Math.round(stillMs())
+  if (still_ms >= standstillMs) void end('the event loop stood still; the process was ended', { still_ms })
   else if (orphanedMs >= orphanMs) void end('the launcher has gone and the process did not end; it was ended', {})
 }
 

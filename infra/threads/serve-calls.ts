@@ -1,6 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { AppError } from '../core/errors.ts'
-import type { Answer, Call, Calls, ThreadData } from './limited-thread.ts'
+import { type Answer, type Call, type Calls, packError, type ThreadData } from './calls.ts'
 import { threadId } from './thread-cpu.ts'
 
 /** Serves the calls of a thread that `startLimitedThread` has started. The file of the thread calls it once. */
@@ -29,8 +28,6 @@ async function answerTo(id: number, work: () => unknown): Promise<Answer> {
   try {
     return { id, value: await work() }
   } catch (error) {
-    const { name, message, stack, code, path, syscall } = error as NodeJS.ErrnoException
-    const kind = error instanceof AppError ? error.kind : undefined
-    return { id, error: { name, message, stack, code, path, syscall, kind } }
+    return { id, error: packError(error) }
   }
 }

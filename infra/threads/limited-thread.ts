@@ -3,12 +3,9 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { AppError, type ErrorKind } from '../core/errors.ts'
+import { type Answer, type Call, type Calls, type ThreadData, unpackError } from './calls.ts'
+import { watchStandstill } from './standstill.ts'
 import { threadCpuMs } from './thread-cpu.ts'
-
-/** The functions that a thread serves, by name. What they are given and answer is copied. */
-// biome-ignore lint/suspicious/noExplicitAny: each thread has functions of its own
-export type Calls = Readonly<Record<string, (...args: any[]) => unknown>>
 
 export interface ThreadLimits {
   /** Processor time without an answer or a turn of the thread's event loop, after which it is ended. */
@@ -49,29 +46,6 @@ export class ThreadEnded extends Error {
   }
 }
 
-/** What the thread is given. */
-export interface ThreadData {
-  /** Its first element grows with every sign of life. */
-  readonly beats: Int32Array
-  readonly beatMs: number
-}
-
-export interface Call {
-  readonly id: number
-  readonly name: string
-  readonly args: readonly unknown[]
-}
-
-interface CallError extends Pick<NodeJS.ErrnoException, 'name' | 'message'> {
-  readonly stack: string | undefined
-  readonly code: string | undefined
-  readonly path: string | undefined
-  readonly syscall: string | undefined
-  readonly kind: ErrorKind | undefined
-}
-
-export type Answer = { readonly id: number; readonly value: unknown } | { readonly id: number; readonly error: CallError }
-
 /** Between two signs of life, and between two looks for them. */
 const maxGapMs = 250
 
@@ -84,38 +58,29 @@ export async function startLimitedThread<Served extends Calls>(
   file: string,
   limits: ThreadLimits,
 ): Promise<LimitedThread<Served>> {
-  const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   const gapMs = Math.max(1, Math.min(maxGapMs, limits.deadlineMs / 4))
-  const workerData: ThreadData = { beats, beatMs: gapMs }
-  const resourceLimits = { maxOldGenerationSizeMb: limits.memoryMb, maxYoungGenerationSizeMb: 16 }
-  // nothing of the environment, besides the compiled code: without it Node's compiler for TypeScript takes 12 MiB in each thread
-  const compiled = getCompileCacheDir()
-  const env = compiled === undefined ? {} : { NODE_COMPILE_CACHE: dirname(compiled) }
-  const worker = new Worker(file, { workerData, execArgv: [], env, resourceLimits })
+  const { worker, beats, cpuMs, exited } = await launch(file, limits, gapMs)
   /** In the order of the calls. */
   const pending = new Map<number, PromiseWithResolvers<unknown>>()
   const ended = new AbortController()
   let calls = 0
   /** The call that the thread was at when its time was over. */
   let late: number | undefined
-  let failure: NodeJS.ErrnoException | undefined
   let isClosed = false
   let isWatched = false
 
-  worker.on('error', (error: Error) => {
-    failure = error
+  worker.on('message', (answer: Answer) => {
+    const call = pending.get(answer.id)
+    pending.delete(answer.id)
+    if ('value' in answer) call?.resolve(answer.value)
+    else call?.reject(unpackError(answer.error))
   })
-  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
-  const id = await Promise.race([once(worker, 'message'), exited]).then((message) => message?.[0] as number | undefined)
-  if (failure) throw failure
-  worker.on('message', settle)
-  worker.unref()
   // the answers that were given before the exit have all arrived
   const over = exited.then(rejectAll)
 
   return {
     call(name, ...args) {
-      if (ended.signal.aborted) return Promise.reject(new ThreadEnded(reasonOf(), false, failure))
+      if (ended.signal.aborted) return Promise.reject(ended.signal.reason)
       const answer = Promise.withResolvers<unknown>()
       calls += 1
       worker.postMessage({ id: calls, name: String(name), args } satisfies Call)
@@ -134,25 +99,12 @@ export async function startLimitedThread<Served extends Calls>(
     },
   }
 
-  function settle(answer: Answer): void {
-    const call = pending.get(answer.id)
-    pending.delete(answer.id)
-    if ('value' in answer) call?.resolve(answer.value)
-    else call?.reject(errorOf(answer.error))
-  }
-
   /** Looks after the thread while it has something to do. The timer keeps the process running for so long. */
   async function watch(): Promise<void> {
     isWatched = true
-    let seen = -1
-    let since = 0
+    const stillMs = watchStandstill(beats, cpuMs)
     while (pending.size > 0 && !ended.signal.aborted) {
-      const now = (id === undefined ? undefined : threadCpuMs(id)) ?? performance.now()
-      const beat = Atomics.load(beats, 0)
-      if (beat !== seen) {
-        seen = beat
-        since = now
-      } else if (now - since >= limits.deadlineMs) {
+      if (stillMs() >= limits.deadlineMs) {
         late = pending.keys().next().value
         await worker.terminate()
         break
@@ -162,25 +114,42 @@ export async function startLimitedThread<Served extends Calls>(
     isWatched = false
   }
 
-  function reasonOf(): EndReason {
-    if (isClosed) return 'closed'
-    if (late !== undefined) return 'time'
-    return failure?.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'memory' : 'error'
-  }
-
-  function rejectAll(): void {
-    const reason = reasonOf()
+  function rejectAll(failure: NodeJS.ErrnoException | undefined): void {
+    const reason = isClosed ? 'closed' : late !== undefined ? 'time' : isOutOfMemory(failure) ? 'memory' : 'error'
     const first = pending.keys().next().value
     // a call whose answer crossed with the deadline was not late, and the one behind it is not to blame
     const blamed = reason === 'closed' || (reason === 'time' && late !== first) ? undefined : first
     for (const [call, answer] of pending) answer.reject(new ThreadEnded(reason, call === blamed, failure))
     pending.clear()
-    ended.abort()
+    ended.abort(new ThreadEnded(reason, false, failure))
   }
 }
 
-function errorOf({ kind, name, message, stack, code, path, syscall }: CallError): Error {
-  if (kind) return new AppError(kind, message)
-  const facts = { name, ...(stack && { stack }), ...(code && { code }), ...(path && { path }), ...(syscall && { syscall }) }
-  return Object.assign(new Error(message), facts)
+/**
+ * Starts the thread and waits until it serves calls.
+ * @param beatMs between two signs of life
+ * @throws what the thread throws before
+ */
+async function launch(file: string, { memoryMb }: ThreadLimits, beatMs: number) {
+  const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  const workerData: ThreadData = { beats, beatMs }
+  const resourceLimits = { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 16 }
+  // nothing of the environment, besides the compiled code: without it Node's compiler for TypeScript takes 12 MiB in each thread
+  const compiled = getCompileCacheDir()
+  const env = compiled === undefined ? {} : { NODE_COMPILE_CACHE: dirname(compiled) }
+  const worker = new Worker(file, { workerData, execArgv: [], env, resourceLimits })
+  let failure: NodeJS.ErrnoException | undefined
+  worker.on('error', (error: Error) => {
+    failure = error
+  })
+  /** Resolves with what has ended the thread, unless it was ended from here. */
+  const exited = new Promise<NodeJS.ErrnoException | undefined>((resolve) => worker.once('exit', () => resolve(failure)))
+  const first = await Promise.race([once(worker, 'message'), exited.then(() => undefined)])
+  if (failure) throw failure
+  worker.unref()
+  const systemId = first?.[0] as number | undefined
+  const cpuMs = () => (systemId === undefined ? undefined : threadCpuMs(systemId)) ?? performance.now()
+  return { worker, beats, cpuMs, exited }
 }
+
+const isOutOfMemory = (failure: NodeJS.ErrnoException | undefined) => failure?.code === 'ERR_WORKER_OUT_OF_MEMORY'
