@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isVerified } from '../../core/domain-state.ts'
 import { maxDomainTextLength, parseDomain } from '../../core/domains.ts'
 import { invalid, secondsUntil, tooManyRequests } from '../../core/errors.ts'
 import type { Config } from '../../infra/config.ts'
@@ -94,7 +95,7 @@ export const verify_domain = operation({
     if (!(await takeLookUps(ctx, domain))) return await throttled(ctx, domain_id)
     const look = await ctx.lookUpDomain(domain)
     const row = await saveLook(ctx, domain_id, look)
-    return { verified: row.verified_at !== null, message: look.message, ...findingsOf(ctx.config, row) }
+    return { verified: isVerified(row), message: look.message, ...findingsOf(ctx.config, row) }
   },
 })
 
@@ -108,7 +109,7 @@ async function throttled(ctx: Context, domainId: string) {
   // the clock of another process may be ahead
   const seconds = secondsUntil(new Date(Math.min(next, now.getTime() + checkIntervalMs)), now)
   const message = `the domain was looked up less than ${checkIntervalMs / 1000} s ago: try again in ${seconds} s`
-  if (row.verified_at === null) throw tooManyRequests(message, seconds)
+  if (!isVerified(row)) throw tooManyRequests(message, seconds)
   return { verified: true, message, ...findingsOf(ctx.config, row), a_record: null }
 }
 

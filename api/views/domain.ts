@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { certificateStatuses, isVerified } from '../../core/domain-state.ts'
 import {
   challengeAlias,
   challengeName,
@@ -8,7 +9,7 @@ import {
   withPrimaries,
 } from '../../core/domains.ts'
 import type { Config } from '../../infra/config.ts'
-import { type DomainRecord, findDomain, noSuchDomain } from '../../services/domains/domains.ts'
+import { certificateStatusOf, type DomainRecord, findDomain, noSuchDomain } from '../../services/domains/domains.ts'
 import { servingAddresses } from '../../services/domains/look-up.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
@@ -30,7 +31,7 @@ const Diagnosis = z
 
 const Certificate = z
   .object({
-    status: z.enum(['none', 'pending', 'issued', 'error']),
+    status: z.enum(certificateStatuses),
     expires_at: time.nullable(),
     error: z.string().nullable().describe('Why the last try failed.'),
     next_try_at: time.nullable(),
@@ -79,7 +80,7 @@ export const domainView = (config: Config, row: DomainRecord) => viewOf(config, 
 
 /** All domains of one site, in the order in which they were added. */
 export function domainViews(config: Config, rows: readonly DomainRecord[]): z.input<typeof Domain>[] {
-  const verified = rows.filter((row) => row.verified_at !== null)
+  const verified = rows.filter(isVerified)
   const primaries = new Map(withPrimaries(verified).map(({ domain, primary }) => [domain, primary]))
   return rows.map((row) => viewOf(config, row, primaries.get(row.domain) ?? null))
 }
@@ -91,7 +92,7 @@ function viewOf(config: Config, row: DomainRecord, redirects_to: string | null):
     id: row.id,
     site_id: row.site_id,
     domain,
-    verified: row.verified_at !== null,
+    verified: isVerified(row),
     verification_token,
     txt: { type: 'TXT', name: verificationName(domain), value: verification_token },
     a: { type: 'A', name: domain, values: servingAddresses(config) },
@@ -110,14 +111,15 @@ export const findingsOf = (config: Config, row: DomainRecord) => ({
   next_check_at: isoTimeOrNull(row.next_check_at),
 })
 
-function certificateOf({ acme }: Config, row: DomainRecord): z.input<typeof Certificate> {
-  const none = { status: 'none', expires_at: null, error: null, next_try_at: null } as const
-  const told = { error: row.certificate_error, next_try_at: isoTimeOrNull(row.certificate_next_try_at) }
-  if (row.secured) return { status: 'issued', expires_at: isoTimeOrNull(row.certificate_expires_at), ...told }
-  if (acme.directory === undefined) return none
-  if (row.certificate_error !== null) return { ...none, status: 'error', ...told }
-  const isAwaited = row.order_id !== null || (row.verified_at !== null && row.connected_at === null)
-  return isAwaited ? { ...none, status: 'pending', ...told } : none
+function certificateOf(config: Config, row: DomainRecord): z.input<typeof Certificate> {
+  const status = certificateStatusOf(config, row)
+  if (status === 'none') return { status, expires_at: null, error: null, next_try_at: null }
+  return {
+    status,
+    expires_at: status === 'issued' ? isoTimeOrNull(row.certificate_expires_at) : null,
+    error: row.certificate_error,
+    next_try_at: isoTimeOrNull(row.certificate_next_try_at),
+  }
 }
 
 const mutable = (diagnostics: Diagnostics) => diagnostics.map((diagnosis) => ({ ...diagnosis, found: [...diagnosis.found] }))

@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import { isVerifiedDomain } from '../domain-predicates.ts'
 import { lockSiteOfDomain } from '../domains/domains.ts'
 import { notifyCertificate } from '../feeds/certificates.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -58,7 +59,7 @@ const wanted = (db: Db) =>
     .where((eb) =>
       eb.or([
         eb('certificates.domain_id', 'is', null),
-        eb.and([eb('domains.verified_at', 'is not', null), eb('sites.deletion_scheduled_at', 'is', null)]),
+        eb.and([isVerifiedDomain, eb('sites.deletion_scheduled_at', 'is', null)]),
       ]),
     )
 

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { isVerified } from '../../core/domain-state.ts'
 import { maxLookUpsPerPause, releasedDomainPeriodMs } from '../../core/limits.ts'
 import type { Allowance } from '../projects/allowances.ts'
 import type { HeldNames } from '../sites/subdomains.ts'
@@ -10,12 +11,12 @@ import type { DomainClaim, DomainRow, WantedDomain } from './domains.ts'
 /** Keeps the claims of domains that were just deleted. */
 export async function keepClaims(tx: Tx, deleted: readonly DomainRow[], now: Date): Promise<void> {
   if (deleted.length === 0) return
-  const rows = deleted.map(({ project_id, domain, claimed_at, looked_up_at, verified_at }) => ({
-    project_id,
-    domain,
+  const rows = deleted.map((row) => ({
+    project_id: row.project_id,
+    domain: row.domain,
     // a project that has proved it begins a new claim
-    claimed_at: verified_at === null ? claimed_at : null,
-    looked_up_at,
+    claimed_at: isVerified(row) ? null : row.claimed_at,
+    looked_up_at: row.looked_up_at,
     released_at: now,
   }))
   await tx.insertInto('released_domains').values(rows).execute()

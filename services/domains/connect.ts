@@ -1,4 +1,5 @@
 import { givenUpLetter, liveLetter, uncertifiedLetter } from '../../core/domain-letters.ts'
+import { type DomainState, isVerified } from '../../core/domain-state.ts'
 import { connectPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import { type DomainCheck, domainStart, type Settled } from '../../workflows/contract/domains.ts'
@@ -8,7 +9,7 @@ import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 import { type DomainRun, findDomainOfRun, retryDomain, setConnected, setNextCheck } from './connecting.ts'
-import { type DomainRecord, proveDomain, saveFindings, withDomain } from './domains.ts'
+import { type DomainRecord, proveDomain, saveFindings, stateOf, withDomain } from './domains.ts'
 import type { DomainLook } from './look-up.ts'
 
 /** As {@link withDomain}; undefined also when the attempt has lost the domain. */
@@ -24,7 +25,7 @@ export async function postponeCheck({ db }: Services, run: DomainRun, message: s
   if (await setNextCheck(db, run, next)) return { state: 'waiting', message, next_check_at: next.toISOString() }
   // it was verified by hand in the meantime, or removed
   const current = await findDomainOfRun(db, run)
-  return current?.verified_at ? { state: 'verified' } : { state: 'stale' }
+  return current && isVerified(current) ? { state: 'verified' } : { state: 'stale' }
 }
 
 /**
@@ -36,7 +37,7 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
   const check = await withDomainOfRun(services, run, async (tx, domain): Promise<DomainCheck> => {
     const now = clock()
     const { site_id, project_id, site_name } = domain
-    if (domain.verified_at !== null) return { state: 'verified' }
+    if (isVerified(domain)) return { state: 'verified' }
     if (look.ownership === 'proven' && !domain.trashed) {
       await proveDomain(tx, domain.id, look, now)
       await bumpRoutes(tx, { site_id })
@@ -59,18 +60,26 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
 export async function settleDomain(services: Services, run: DomainRun): Promise<Settled> {
   const { config, clock, log } = services
   const settled = await withDomainOfRun(services, run, async (tx, domain): Promise<Settled> => {
-    if (domain.verified_at === null) return 'stale'
-    const isLive = config.acme.directory === undefined || domain.secured
-    if (!isLive && domain.order_id !== null) return 'pending'
-    if (await setConnected(tx, run, clock())) {
-      const text = isLive ? liveLetter(domain.domain, domain.site_name, addressOf(config, domain)) : uncertified(domain)
-      await queueMailToOwner(tx, domain.project_id, text, mailOptions(services))
-      tx.afterCommit(() => log.info({ ...run, domain: domain.domain, secured: domain.secured }, 'domain connected'))
-    }
-    return isLive ? 'live' : 'without_certificate'
+    const settled = settledStates[stateOf(config, domain)]
+    if (settled === 'stale' || settled === 'pending' || !(await setConnected(tx, run, clock()))) return settled
+    const { project_id, site_name, secured } = domain
+    const text = settled === 'live' ? liveLetter(domain.domain, site_name, addressOf(config, domain)) : uncertified(domain)
+    await queueMailToOwner(tx, project_id, text, mailOptions(services))
+    tx.afterCommit(() => log.info({ ...run, domain: domain.domain, secured }, 'domain connected'))
+    return settled
   })
   return settled ?? 'stale'
 }
+
+/** How the workflow of a domain ends that finds it in a state. */
+const settledStates = {
+  unverified: 'stale',
+  given_up: 'stale',
+  connecting: 'without_certificate',
+  certifying: 'pending',
+  without_certificate: 'without_certificate',
+  live: 'live',
+} as const satisfies Record<DomainState, Settled>
 
 /** Starts the next attempt to connect a stalled domain. False when there is another already, or nothing left to do. */
 export function restartDomain(services: Services, domain: StartedDomain, now: Date): Promise<boolean> {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { domainProofPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
+import { isDomainUnderWay, isUnverifiedDomain, isVerifiedDomain } from '../domain-predicates.ts'
 import type { Tx } from '../transact.ts'
 import { type DomainRecord, type DomainRow, domainRecords } from './domains.ts'
 
@@ -21,7 +22,7 @@ export function findDomainOfRun(db: Db, { domain_id, attempt }: DomainRun): Prom
 
 /** When the workflow looks next. False when another attempt owns the domain, or none. */
 export async function setNextCheck(db: Db, run: DomainRun, next_check_at: Date | null): Promise<boolean> {
-  const changed = await updateOfRun(db, run).set({ next_check_at }).where('verified_at', 'is', null).executeTakeFirst()
+  const changed = await updateOfRun(db, run).set({ next_check_at }).where(isUnverifiedDomain).executeTakeFirst()
   return changed.numUpdatedRows > 0n
 }
 
@@ -29,7 +30,7 @@ export async function setNextCheck(db: Db, run: DomainRun, next_check_at: Date |
 export async function setConnected(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
   const changed = await updateOfRun(tx, run)
     .set({ connected_at: now })
-    .where('verified_at', 'is not', null)
+    .where(isVerifiedDomain)
     .where('connected_at', 'is', null)
     .executeTakeFirst()
   return changed.numUpdatedRows > 0n
@@ -50,10 +51,9 @@ export async function retryDomain(tx: Tx, run: DomainRun, now: Date): Promise<bo
       attempt: run.attempt + 1,
       connected_at: null,
       // of one that has no ownership to look after
-      next_check_at: sql<Date>`case when verified_at is null then ${now}::timestamptz else next_check_at end`,
+      next_check_at: sql<Date>`case when ${isUnverifiedDomain} then ${now}::timestamptz else next_check_at end`,
     })
-    .where('connected_at', 'is', null)
-    .where('next_check_at', 'is not', null)
+    .where(isDomainUnderWay)
     .executeTakeFirst()
   return changed.numUpdatedRows > 0n
 }
@@ -68,8 +68,7 @@ export function listStalledDomains(db: Db, before: Date, limit: number, afterId?
     .innerJoin('sites', 'sites.id', 'domains.site_id')
     .select(['domains.id as domain_id', 'domains.attempt', 'domains.domain', 'domains.project_id', 'domains.site_id'])
     .select('sites.name as site_name')
-    .where('domains.connected_at', 'is', null)
-    .where('domains.next_check_at', 'is not', null)
+    .where(isDomainUnderWay)
     .where((eb) => eb(eb.fn.coalesce('domains.verified_at', 'domains.next_check_at'), '<', before))
     .$if(afterId !== undefined, (query) => query.where('domains.id', '>', afterId ?? ''))
     .orderBy('domains.id')
@@ -83,7 +82,7 @@ export function listDueDomains(db: Db, now: Date, limit: number): Promise<Domain
     .selectFrom('domains')
     .innerJoin('sites', 'sites.id', 'domains.site_id')
     .selectAll('domains')
-    .where('domains.verified_at', 'is not', null)
+    .where(isVerifiedDomain)
     .where('domains.next_check_at', '<=', now)
     .where('sites.deletion_scheduled_at', 'is', null)
     .orderBy('domains.next_check_at')
@@ -95,7 +94,7 @@ export function listDueDomains(db: Db, now: Date, limit: number): Promise<Domain
 export async function markMissing(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
   const changed = await updateOfRun(tx, run)
     .set({ missing_since: now })
-    .where('verified_at', 'is not', null)
+    .where(isVerifiedDomain)
     .where('missing_since', 'is', null)
     .executeTakeFirst()
   return changed.numUpdatedRows > 0n

@@ -1,5 +1,7 @@
+import { isVerified } from '../../core/domain-state.ts'
 import { orderRetrySignal } from '../../workflows/contract/certificates.ts'
 import { domainChangedSignal } from '../../workflows/contract/domains.ts'
+import { isUnverifiedDomain } from '../domain-predicates.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
@@ -17,7 +19,7 @@ export async function removeUnproven(
     .deleteFrom('domains')
     .where('domain', '=', domain)
     .where('project_id', '!=', project_id)
-    .where('verified_at', 'is', null)
+    .where(isUnverifiedDomain)
     .where('claimed_at', '<', before)
     .returningAll()
     .execute()
@@ -51,7 +53,7 @@ export async function detachDomain(
     const { site_id, domain } = row
     const order = order_id ? [orderRetrySignal({ order_id })] : []
     await signalWorkflows(tx, [domainChangedSignal({ domain_id, attempt: row.attempt }), ...order])
-    if (row.verified_at) await bumpRoutes(tx, { site_id })
+    if (isVerified(row)) await bumpRoutes(tx, { site_id })
     tx.afterCommit(() => log.info({ domain_id, site_id, domain }, 'domain deleted'))
     return true
   })

@@ -1,7 +1,9 @@
 import { type Selectable, sql } from 'kysely'
+import { certificateStatus, domainState, isVerified } from '../../core/domain-state.ts'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import { notFound } from '../../core/errors.ts'
 import { domainRecheckMs } from '../../core/limits.ts'
+import type { Config } from '../../infra/config.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -24,6 +26,14 @@ export const domainRecords = (db: Db) =>
     .select(['certificates.order_id', 'certificates.next_try_at as certificate_next_try_at'])
 
 export type DomainRecord = Awaited<ReturnType<ReturnType<typeof domainRecords>['executeTakeFirstOrThrow']>>
+
+const isIssuing = ({ acme }: Config) => acme.directory !== undefined
+
+/** As core `domainState`, with the settings of the platform. */
+export const stateOf = (config: Config, domain: DomainRecord) => domainState(domain, isIssuing(config))
+
+/** As core `certificateStatus`, with the settings of the platform. */
+export const certificateStatusOf = (config: Config, domain: DomainRecord) => certificateStatus(domain, isIssuing(config))
 
 /** In the order in which they were added. */
 export function listDomains(db: Db, projectId: string, siteId: string): Promise<DomainRecord[]> {
@@ -68,7 +78,7 @@ export async function isDomainAttached(db: Db, { domain, project_id }: WantedDom
     .select(['project_id', 'verified_at', 'claimed_at'])
     .where('domain', '=', domain)
     .executeTakeFirst()
-  return row !== undefined && (row.project_id === project_id || row.verified_at !== null || row.claimed_at >= unprovenBefore)
+  return row !== undefined && (row.project_id === project_id || isVerified(row) || row.claimed_at >= unprovenBefore)
 }
 
 /** Undefined when the domain is taken. */

@@ -1,4 +1,5 @@
 import { lostLetter, missingLetter } from '../../core/domain-letters.ts'
+import { isVerified } from '../../core/domain-state.ts'
 import { domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
 import { queueMailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -26,7 +27,7 @@ export async function recheckDomain(services: Services, due: DomainRow, look: Do
   const now = services.clock()
   const found = await withDomain(services, due.id, async (tx, domain): Promise<Recheck> => {
     // whoever changed it in the meantime has looked later
-    if (domain.attempt !== due.attempt || domain.verified_at === null) return 'unknown'
+    if (domain.attempt !== due.attempt || !isVerified(domain)) return 'unknown'
     if (domain.proven_at?.getTime() !== due.proven_at?.getTime()) return 'proven'
     if (look.ownership === 'proven') {
       await proveDomain(tx, domain.id, look, now)

@@ -1,3 +1,4 @@
+import { domainAllows, isVerified } from '../../core/domain-state.ts'
 import { secondsUntil, tooManyRequests } from '../../core/errors.ts'
 import { maxLookUpsPerPause } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
@@ -12,7 +13,17 @@ import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
 import { connectionStart } from './attach.ts'
 import { lookUpAllowance } from './claims.ts'
 import { reopenDomain } from './connecting.ts'
-import { type DomainRecord, findDomain, noSuchDomain, proveDomain, saveFindings, takeLookUp, withDomain } from './domains.ts'
+import {
+  certificateStatusOf,
+  type DomainRecord,
+  findDomain,
+  noSuchDomain,
+  proveDomain,
+  saveFindings,
+  stateOf,
+  takeLookUp,
+  withDomain,
+} from './domains.ts'
 import type { DomainLook } from './look-up.ts'
 
 /**
@@ -44,7 +55,8 @@ export async function saveLook(services: Services, domainId: string, look: Domai
     if (look.ownership === 'proven') await prove(tx, services, before, look)
     else await saveFindings(tx, domainId, look)
     const after = await findDomain(tx, before.project_id, domainId)
-    if (after && mayBeCertified(after)) await signalWorkflows(tx, [orderRetrySignal({ order_id: after.order_id })])
+    if (after && mayBeCertified(services.config, after))
+      await signalWorkflows(tx, [orderRetrySignal({ order_id: after.order_id })])
     return after
   })
   if (!saved) throw noSuchDomain()
@@ -52,10 +64,9 @@ export async function saveLook(services: Services, domainId: string, look: Domai
 }
 
 /** Whether an order waits after a failure whose cause seems to be mended. */
-const mayBeCertified = (domain: DomainRecord): domain is DomainRecord & { order_id: string } =>
+const mayBeCertified = (config: Config, domain: DomainRecord): domain is DomainRecord & { order_id: string } =>
   domain.order_id !== null &&
-  !domain.secured &&
-  domain.certificate_error !== null &&
+  certificateStatusOf(config, domain) === 'error' &&
   domain.a_record?.ok === true &&
   (domain.diagnostics ?? []).every(({ ok }) => ok)
 
@@ -63,17 +74,11 @@ async function prove(tx: Tx, services: Services, before: DomainRecord, look: Dom
   const { config, clock, log } = services
   const { id: domain_id, attempt, domain, site_id } = before
   if (!(await proveDomain(tx, domain_id, look, clock()))) throw noSuchDomain()
-  if (hasEnded(config, before)) {
+  if (domainAllows('reopen', stateOf(config, before))) {
     await reopenDomain(tx, { domain_id, attempt })
     await startWorkflow(tx, connectionStart(services, { ...before, attempt: attempt + 1 }))
-  } else if (before.verified_at === null) await signalWorkflows(tx, [domainChangedSignal({ domain_id, attempt })])
-  if (before.verified_at !== null) return
+  } else if (!isVerified(before)) await signalWorkflows(tx, [domainChangedSignal({ domain_id, attempt })])
+  if (isVerified(before)) return
   await bumpRoutes(tx, { site_id })
   tx.afterCommit(() => log.info({ domain_id, domain }, 'domain verified'))
 }
-
-/** Whether the workflow of the domain has given up: looking for the proof, or having a certificate issued. */
-const hasEnded = ({ acme }: Config, domain: DomainRecord) =>
-  domain.verified_at === null
-    ? domain.next_check_at === null
-    : domain.connected_at !== null && acme.directory !== undefined && !domain.secured && domain.order_id === null

@@ -4,6 +4,7 @@ import { withPrimaries } from '../../core/domains.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { type Feed, type FollowOptions, follow, type SetConnected } from '../../infra/db/feed.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import { isVerifiedDomain } from '../domain-predicates.ts'
 
 /** What the edge has to know of one site. */
 export interface Route {
@@ -161,5 +162,5 @@ const verifiedDomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'domains' | 'c
     .select('domains.domain')
     .select((eb) => eb('certificates.certificate', 'is not', null).$castTo<boolean>().as('secured'))
     .whereRef('domains.site_id', '=', 'sites.id')
-    .where('domains.verified_at', 'is not', null)
+    .where(isVerifiedDomain)
     .orderBy('domains.id')

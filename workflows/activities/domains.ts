@@ -1,4 +1,5 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
+import { isVerified } from '../../core/domain-state.ts'
 import { beginCertificate } from '../../services/certificates/begin.ts'
 import { lookUpAllowance } from '../../services/domains/claims.ts'
 import { postponeCheck, saveLookOfRun, settleDomain } from '../../services/domains/connect.ts'
@@ -34,7 +35,7 @@ export function createDomainActivities(deps: DomainActivityDeps): Omit<DomainAct
     async checkDomain({ look, pause_ms, ...run }) {
       const domain = await findDomainOfRun(db, run)
       if (!domain) return { state: 'stale' }
-      if (domain.verified_at !== null) return { state: 'verified' }
+      if (isVerified(domain)) return { state: 'verified' }
       const now = clock()
       const next = new Date(now.getTime() + pause_ms)
       if (domain.trashed) return await postponeCheck(deps, run, 'the site is in the trash', next)
