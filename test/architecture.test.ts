@@ -1,6 +1,7 @@
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import { loadConfig } from '../infra/config.ts'
 import { bundleWorkflows } from '../workflows/worker.ts'
 
 const root = resolve(import.meta.dirname, '..')
@@ -123,7 +124,7 @@ const homes: Record<string, readonly string[]> = {
   'prom-client': ['api'],
   undici: ['infra/caddy', 'infra/net/guarded-fetch.ts'],
   'isomorphic-git': ['infra/git'],
-  execa: ['runner', 'infra/local', 'infra/temporal/bundle.ts'],
+  execa: ['runner', 'infra/local'],
   tar: ['infra/archive', 'infra/toolchain.ts', 'infra/local'],
   yauzl: ['infra/archive'],
   semver: ['runner'],
@@ -158,7 +159,7 @@ test('only the settings read the environment, besides the scripts that run insid
 })
 
 test('the workflow bundle contains nothing of infra or the services and no Node module', async () => {
-  const { code } = await bundleWorkflows()
+  const { code } = await bundleWorkflows(loadConfig())
   expect(code).toContain('workflows/definitions')
   expect(code).not.toContain('/infra/')
   expect(code).not.toContain('/services/')

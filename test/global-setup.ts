@@ -50,7 +50,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     // for those tests that start it: building it takes minutes when the cache is empty
     findTool('caddy', { cacheDir, report }),
     prepareBuildTools(config, dir, report),
-    bundleWorkflows(),
+    bundleWorkflows(config),
   ])
   project.provide('postgres', server.url)
   project.provide('temporal', temporal)

@@ -7,7 +7,7 @@ import { bundleWorkflows } from './worker.ts'
 
 await runMain('worker', async () => {
   const config = loadConfig()
-  const bundle = bundleWorkflows()
+  const bundle = bundleWorkflows(config)
   // it is awaited later
   bundle.catch(() => undefined)
   const log = createLogger('worker', config.logLevel)

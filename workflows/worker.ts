@@ -1,13 +1,19 @@
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import type { WorkerOptions } from '@temporalio/worker'
-import { bundleWorkflowCode } from '../infra/temporal/bundle.ts'
+import type { Config } from '../infra/config.ts'
+import { bundleWorkflowCode, type WorkflowSources } from '../infra/temporal/bundle.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
 import { queues } from './contract/messages.ts'
 import { activitiesOf, type WorkerDeps, type WorkerQueue } from './registry.ts'
 
-const workflowsPath = fileURLToPath(new URL('./definitions/index.ts', import.meta.url))
+/** The definitions import from these folders only. */
+const sources: WorkflowSources = {
+  entry: join(import.meta.dirname, 'definitions', 'index.ts'),
+  folders: ['definitions', 'contract', '../core'].map((folder) => join(import.meta.dirname, folder)),
+}
 
-export const bundleWorkflows = () => bundleWorkflowCode(workflowsPath)
+/** The code of all workflows; made once for each version of it. */
+export const bundleWorkflows = ({ cacheDir }: Pick<Config, 'cacheDir'>) => bundleWorkflowCode(sources, cacheDir)
 
 /** How each queue is worked on. The launcher kills after 10 s, so closing takes less. */
 const queueOptions = {

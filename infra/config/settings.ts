@@ -37,7 +37,7 @@ export const settings = {
     name: 'PLINTH_CACHE_DIR',
     schema: path,
     otherwise: '`~/.cache/plinth`',
-    processes: ['runner'],
+    processes: ['worker', 'runner'],
     about: 'Holds the tools that Plinth has downloaded or built, shared by all data directories of this user.',
   },
   operatorToken: {
