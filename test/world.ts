@@ -36,7 +36,7 @@ import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
-const secretKey = Buffer.alloc(32, 'key')
+export const secretKey = Buffer.alloc(32, 'key')
 
 export interface Answer<T = any> {
   readonly status: number

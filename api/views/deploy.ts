@@ -4,7 +4,7 @@ import { notFound } from '../../core/errors.ts'
 import { previewUrl } from '../../infra/config.ts'
 import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
 import { type DeployRow, findDeploy } from '../../services/deploys/deploys.ts'
-import { findLivePreviews } from '../../services/previews/previews.ts'
+import { listLiveLinks } from '../../services/previews/links.ts'
 import { findSite } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
@@ -61,16 +61,16 @@ export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promi
 /** By the deploy's id. A link whose token came from another secret key does not open any more. */
 async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly DeployRow[]): Promise<Map<string, string>> {
   const showable = rows.filter((row) => deployAllows('preview', row.status) && !row.artifacts_purged)
-  const previews = await findLivePreviews(
+  const links = await listLiveLinks(
     db,
     showable.map((row) => row.id),
   )
-  const links = previews.flatMap((preview) => {
-    const token = issuedToken(previewTokens, preview)
-    return token === undefined ? [] : [[preview.deploy_id, previewUrl(config, token)] as const]
+  const urls = links.flatMap((link) => {
+    const token = issuedToken(previewTokens, link)
+    return token === undefined ? [] : [[link.deploy_id, previewUrl(config, token)] as const]
   })
   // of two links of a deploy the first one stays
-  return new Map(links.toReversed())
+  return new Map(urls.toReversed())
 }
 
 function viewOf(row: DeployRow, preview_url: string | undefined): z.input<typeof Deploy> {

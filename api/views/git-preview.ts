@@ -34,7 +34,7 @@ export function gitPreviewView(
   { config, previewTokens }: Pick<Context, 'config' | 'previewTokens'>,
   row: ListedGitPreview,
 ): z.input<typeof GitPreview> {
-  const token = issuedToken(previewTokens, { ...row, token_id: row.id })
+  const token = issuedToken(previewTokens, row)
   const url = token === undefined ? null : previewUrl(config, token)
   return {
     id: row.id,

@@ -17,18 +17,17 @@ export const hashPreviewToken = (token: string) => createHash('sha256').update(t
 
 export interface IssuedToken {
   /** Of the deploy, or of the preview of a branch. */
-  readonly token_id: string
-  readonly generation: number
+  readonly id: string
+  /** Null when there was never a link. */
+  readonly generation: number | null
   /** Null while there is no link. */
   readonly token_sha256: string | null
 }
 
 /** The token of a link; undefined when there is none, or one of another secret key that does not open any more. */
-export function issuedToken(
-  previewTokens: PreviewTokens,
-  { token_id, generation, token_sha256 }: IssuedToken,
-): string | undefined {
-  const token = previewTokens(token_id, generation)
+export function issuedToken(previewTokens: PreviewTokens, { id, generation, token_sha256 }: IssuedToken): string | undefined {
+  if (generation === null) return undefined
+  const token = previewTokens(id, generation)
   return hashPreviewToken(token) === token_sha256 ? token : undefined
 }
 

@@ -80,9 +80,11 @@ interface Deploys {
   git_preview_id: string | null
 }
 
-interface Previews {
-  deploy_id: string
+interface PreviewLinks {
+  id: string
   site_id: string
+  git_preview_id: string | null
+  deploy_id: string | null
   generation: Generated<number>
   token_sha256: string | null
   issued_at: Date | null
@@ -301,9 +303,6 @@ interface GitPreviews {
   from_fork: boolean
   approved: boolean
   head_commit: string | null
-  deploy_id: string | null
-  generation: Generated<number>
-  token_sha256: string | null
   updated_at: Date
   closed_at: Date | null
   comment_id: string | null
@@ -328,7 +327,7 @@ export interface DB {
   keys: Keys
   sites: Sites
   deploys: Deploys
-  previews: Previews
+  preview_links: PreviewLinks
   blobs: Blobs
   released_objects: ReleasedObjects
   uploads: Uploads

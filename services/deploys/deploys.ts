@@ -5,7 +5,7 @@ import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { endPreview } from '../previews/previews.ts'
+import { endLinkOfDeploy } from '../previews/links.ts'
 import type { Tx } from '../transact.ts'
 
 export type DeployRow = Selectable<DB['deploys']>
@@ -154,7 +154,7 @@ export async function setActive(
     .returningAll()
     .executeTakeFirstOrThrow()
   await tx.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', deploy.site_id).execute()
-  await endPreview(tx, deploy.id)
+  await endLinkOfDeploy(tx, deploy.id)
   await bumpRoutes(tx, { site_id: deploy.site_id })
   return { deploy: active, previous_deploy_id: previous?.id ?? null }
 }

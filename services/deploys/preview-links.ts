@@ -2,7 +2,7 @@ import { deployAllows } from '../../core/deploy.ts'
 import { conflict } from '../../core/errors.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { endPreview, issuePreview } from '../previews/previews.ts'
+import { endLinkOfDeploy, showDeploy } from '../previews/links.ts'
 import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
 import { transact } from '../transact.ts'
@@ -26,7 +26,8 @@ export async function issuePreviewLink(
     if (deploy.artifacts_purged) throw filesDeleted()
     if (!deployAllows('preview', deploy.status) || !deploy.file_count) throw notShowable(deploy.status)
     tx.afterCommit(() => log.info({ deploy_id }, 'preview link issued'))
-    return await issuePreview(tx, deploy, (generation) => hashPreviewToken(tokenOf(generation)), clock())
+    const owner = { id: deploy_id, site_id: deploy.site_id, git_preview_id: null }
+    return await showDeploy(tx, owner, deploy_id, (generation) => hashPreviewToken(tokenOf(generation)), clock())
   })
   return { token: tokenOf(generation), issued_at }
 }
@@ -45,7 +46,7 @@ export function revokePreviewLink(
 ): Promise<void> {
   return transact(services, async (tx) => {
     await lockSiteOfDeploy(tx, deploy_id)
-    if (!(await endPreview(tx, deploy_id))) return
+    if (!(await endLinkOfDeploy(tx, deploy_id))) return
     await bumpRoutes(tx, { site_id })
     tx.afterCommit(() => services.log.info({ deploy_id, site_id }, 'preview link revoked'))
   })

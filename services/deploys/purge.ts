@@ -4,8 +4,8 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import type { Logger } from '../../infra/log.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { endGitPreviewOfDeploy } from '../previews/git-previews.ts'
-import { endPreview } from '../previews/previews.ts'
+import { closeUnlessAwaited } from '../previews/git-previews.ts'
+import { endLinksToDeploy } from '../previews/links.ts'
 import { withProject } from '../projects/projects.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
@@ -31,10 +31,13 @@ export async function purgeDeploy(
     await lockSiteOfDeploy(tx, id)
     if (!(await stillWanted(tx)) || !(await markPurged(tx, project_id, id))) return false
     await removeBlobsOfDeploy(tx, deploy, files, clock())
-    const ended = await endPreview(tx, id)
-    const endedOfBranch = await endGitPreviewOfDeploy(tx, id, clock())
-    if (endedOfBranch) await queueReports(tx, site_id)
-    if (ended || endedOfBranch) await bumpRoutes(tx, { site_id })
+    const ended = await endLinksToDeploy(tx, id)
+    const branches = ended.flatMap(({ git_preview_id }) => git_preview_id ?? [])
+    if (branches.length > 0) {
+      await closeUnlessAwaited(tx, branches, clock())
+      await queueReports(tx, site_id)
+    }
+    if (ended.length > 0) await bumpRoutes(tx, { site_id })
     tx.afterCommit(() => log.info({ deploy_id: id, site_id }, 'deploy purged'))
     return true
   })

@@ -3,7 +3,7 @@ import { previewLinkPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { closeExpiredGitPreviews, listSitesOfExpiredGitPreviews } from '../previews/git-previews.ts'
-import { endPreview, listExpiredPreviews } from '../previews/previews.ts'
+import { endLinkOfDeploy, listExpiredLinks } from '../previews/links.ts'
 import { findPlanOfSite, withProject } from '../projects/projects.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
@@ -32,10 +32,10 @@ export async function applyRetention(services: Services, siteId: string): Promis
     const isExcess = async (tx: Db) => (await listExcess(tx)).some(({ id }) => id === deploy.id)
     if (await purgeDeploy(services, deploy, isExcess)) purged += 1
   }
-  for (const { deploy_id } of await listExpiredPreviews(db, issuedAfter, siteId)) {
+  for (const { deploy_id } of await listExpiredLinks(db, issuedAfter, siteId)) {
     await transact(services, async (tx) => {
       await lockSiteOfDeploy(tx, deploy_id)
-      if (!(await endPreview(tx, deploy_id, issuedAfter))) return
+      if (!(await endLinkOfDeploy(tx, deploy_id, issuedAfter))) return
       await bumpRoutes(tx, { site_id: siteId })
       tx.afterCommit(() => log.info({ deploy_id, site_id: siteId }, 'preview link expired'))
     })
@@ -64,7 +64,7 @@ async function closeOldGitPreviews(services: Services, siteId: string, pushedBy:
 export async function applyRetentionEverywhere(services: Services): Promise<number> {
   const { db, log } = services
   const expiry = expiryOf(services)
-  const expired = [...(await listExpiredPreviews(db, expiry)), ...(await listSitesOfExpiredGitPreviews(db, expiry))]
+  const expired = [...(await listExpiredLinks(db, expiry)), ...(await listSitesOfExpiredGitPreviews(db, expiry))]
   let purged = 0
   for (const site_id of new Set(expired.map((preview) => preview.site_id))) {
     try {
@@ -88,15 +88,17 @@ function listExcessDeploys(
 ): Promise<DeployRow[]> {
   return db
     .selectFrom('deploys')
-    .leftJoin('previews', 'previews.deploy_id', 'deploys.id')
-    .selectAll('deploys')
+    .selectAll()
     .where('deploys.site_id', '=', siteId)
     .where('deploys.status', 'in', ['ready', 'superseded'])
     .where('deploys.artifacts_purged', '=', false)
     .where((eb) => eb.or([eb('deploys.status', '=', 'superseded'), eb('deploys.activate', '=', false)]))
-    .where((eb) => eb.or([eb('previews.issued_at', 'is', null), eb('previews.issued_at', '<=', issuedAfter)]))
     .where(
-      sql<boolean>`not exists (select from git_previews where git_previews.deploy_id = deploys.id and git_previews.updated_at > ${issuedAfter})`,
+      sql<boolean>`not exists (
+        select from preview_links left join git_previews on git_previews.id = preview_links.git_preview_id
+        where preview_links.deploy_id = deploys.id
+          and coalesce(git_previews.updated_at, preview_links.issued_at) > ${issuedAfter}
+      )`,
     )
     .orderBy((eb) => eb.fn.coalesce('deploys.activated_at', 'deploys.created_at'), 'desc')
     .orderBy('deploys.seq', 'desc')

@@ -125,22 +125,15 @@ async function readRoutes(
   return { routes, newest }
 }
 
-/** Links of deploys, and of branches and pull requests. */
-const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'previews' | 'git_previews' | 'deploys'>, 'sites'>) =>
+const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'preview_links' | 'deploys'>, 'sites'>) =>
   eb
-    .selectFrom((eb) =>
-      eb
-        .selectFrom('git_previews')
-        .select(['site_id', 'deploy_id', 'token_sha256'])
-        .unionAll(eb.selectFrom('previews').select(['site_id', 'deploy_id', 'token_sha256']))
-        .as('links'),
-    )
-    .innerJoin('deploys as shown', 'shown.id', 'links.deploy_id')
+    .selectFrom('preview_links')
+    .innerJoin('deploys as shown', 'shown.id', 'preview_links.deploy_id')
     .select('shown.id as deploy_id')
-    .select((eb) => eb.ref('links.token_sha256').$notNull().as('token_sha256'))
+    .select((eb) => eb.ref('preview_links.token_sha256').$notNull().as('token_sha256'))
     .select((eb) => eb.ref('shown.manifest_sha256').$notNull().as('manifest_sha256'))
-    .whereRef('links.site_id', '=', 'sites.id')
-    .where('links.token_sha256', 'is not', null)
+    .whereRef('preview_links.site_id', '=', 'sites.id')
+    .where('preview_links.token_sha256', 'is not', null)
     .where('shown.manifest_sha256', 'is not', null)
     .where('shown.artifacts_purged', '=', false)
 

@@ -1,12 +1,13 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { DeployStatus } from '../../core/deploy.ts'
 import { previewLinkPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Tx } from '../transact.ts'
+import { endLinksOfGitPreviews, showDeploy } from './links.ts'
 
-/** The preview of a branch or pull request: one link, which shows its newest deploy. */
+/** The preview of a branch or pull request: one link of `preview_links`, which shows its newest deploy. */
 export type GitPreviewRow = Selectable<DB['git_previews']>
 
 /** What a forge says of a branch or pull request. */
@@ -56,8 +57,11 @@ export function findGitPreview(db: Db, siteId: string, ref: string): Promise<Git
   return db.selectFrom('git_previews').selectAll().where('site_id', '=', siteId).where('ref', '=', ref).executeTakeFirst()
 }
 
-/** An open preview with its newest deploy, whatever became of that. */
+/** An open preview with its link, as far as it has had one, and its newest deploy, whatever became of that. */
 export interface ListedGitPreview extends GitPreviewRow {
+  readonly deploy_id: string | null
+  readonly generation: number | null
+  readonly token_sha256: string | null
   readonly newest_deploy_id: string | null
   readonly newest_status: DeployStatus | null
   readonly newest_purged: boolean | null
@@ -67,6 +71,7 @@ export interface ListedGitPreview extends GitPreviewRow {
 const withNewest = (db: Db) =>
   db
     .selectFrom('git_previews')
+    .leftJoin('preview_links', 'preview_links.git_preview_id', 'git_previews.id')
     .leftJoinLateral(
       (eb) =>
         eb
@@ -79,6 +84,7 @@ const withNewest = (db: Db) =>
       (join) => join.onTrue(),
     )
     .selectAll('git_previews')
+    .select(['preview_links.deploy_id', 'preview_links.generation', 'preview_links.token_sha256'])
     .select(['newest.id as newest_deploy_id', 'newest.status as newest_status', 'newest.artifacts_purged as newest_purged'])
     .select(sql<string | null>`newest.git ->> 'commit'`.as('newest_commit'))
 
@@ -130,17 +136,15 @@ export async function showGitPreview(
 ): Promise<'shown' | 'closed' | 'overtaken'> {
   const preview = await tx
     .selectFrom('git_previews')
-    .selectAll()
+    .select('id')
     .where('id', '=', deploy.git_preview_id)
     .where('closed_at', 'is', null)
     .where('updated_at', '>', new Date(now.getTime() - previewLinkPeriodMs))
     .executeTakeFirst()
   if (!preview) return 'closed'
   if (await isOvertakenInPreview(tx, preview.id, deploy.seq)) return 'overtaken'
-  const token_sha256 = tokenHashOf(preview.id, preview.generation)
-  if (preview.deploy_id === deploy.id && preview.token_sha256 === token_sha256) return 'shown'
-  await tx.updateTable('git_previews').set({ deploy_id: deploy.id, token_sha256 }).where('id', '=', preview.id).execute()
-  await bumpRoutes(tx, { site_id: deploy.site_id })
+  const owner = { id: preview.id, site_id: deploy.site_id, git_preview_id: preview.id }
+  await showDeploy(tx, owner, deploy.id, (generation) => tokenHashOf(preview.id, generation), now)
   return 'shown'
 }
 
@@ -156,10 +160,22 @@ async function isOvertakenInPreview(tx: Tx, previewId: string, seq: number): Pro
   return later !== undefined
 }
 
-const endLink = (tx: Tx) =>
-  tx.updateTable('git_previews').set((eb) => ({ token_sha256: null, deploy_id: null, generation: eb('generation', '+', 1) }))
-
-const close = (tx: Tx, now: Date) => endLink(tx).set({ closed_at: now }).where('closed_at', 'is', null)
+/** Closes those open previews of the site, and ends their links. */
+async function close(tx: Tx, site_id: string, which: RawBuilder<boolean>, now: Date): Promise<GitPreviewRow[]> {
+  const closed = await tx
+    .updateTable('git_previews')
+    .set({ closed_at: now })
+    .where('site_id', '=', site_id)
+    .where('closed_at', 'is', null)
+    .where(which)
+    .returningAll()
+    .execute()
+  if (closed.length === 0) return []
+  const ids = closed.map((preview) => preview.id)
+  await endLinksOfGitPreviews(tx, ids)
+  await bumpRoutes(tx, { site_id })
+  return closed
+}
 
 /**
  * Ends the preview of a branch or pull request for good: when it opens again it has another link. Undefined when none is open. The caller
@@ -170,28 +186,20 @@ export async function closeGitPreview(
   { site_id, ref }: Pick<GitPreviewRow, 'site_id' | 'ref'>,
   now: Date,
 ): Promise<GitPreviewRow | undefined> {
-  const closed = await close(tx, now).where('site_id', '=', site_id).where('ref', '=', ref).returningAll().executeTakeFirst()
-  if (closed) await bumpRoutes(tx, { site_id })
+  const [closed] = await close(tx, site_id, sql`ref = ${ref}`, now)
   return closed
 }
 
 /** Closes every preview of the site, under the same locks. */
-export async function closeGitPreviewsOfSite(tx: Tx, siteId: string, now: Date): Promise<GitPreviewRow[]> {
-  const closed = await close(tx, now).where('site_id', '=', siteId).returningAll().execute()
-  if (closed.length > 0) await bumpRoutes(tx, { site_id: siteId })
-  return closed
-}
+export const closeGitPreviewsOfSite = (tx: Tx, siteId: string, now: Date) => close(tx, siteId, sql`true`, now)
 
 /** Built previews have their time; one that waits for its approval waits on. */
 const isExpired = (pushedBy: Date) =>
   sql<boolean>`git_previews.closed_at is null and git_previews.approved and git_previews.updated_at <= ${pushedBy}`
 
 /** Closes those of the site that were pushed to at that instant or before, under the same locks. */
-export async function closeExpiredGitPreviews(tx: Tx, siteId: string, pushedBy: Date, now: Date): Promise<GitPreviewRow[]> {
-  const closed = await close(tx, now).where('site_id', '=', siteId).where(isExpired(pushedBy)).returningAll().execute()
-  if (closed.length > 0) await bumpRoutes(tx, { site_id: siteId })
-  return closed
-}
+export const closeExpiredGitPreviews = (tx: Tx, siteId: string, pushedBy: Date, now: Date) =>
+  close(tx, siteId, isExpired(pushedBy), now)
 
 /** The sites, of one or of all, with an open preview that was pushed to at that instant or before. */
 export function listSitesOfExpiredGitPreviews(
@@ -209,18 +217,19 @@ export function listSitesOfExpiredGitPreviews(
 }
 
 /**
- * Ends the link that shows a deploy whose files go, and closes the preview unless another deploy of it is on its way. False when no link
- * shows it. The caller holds the same locks and gives the site its next route version.
+ * Closes previews whose link has ended with the files of the deploy that it showed, besides those with another deploy on its way. The caller
+ * holds the same locks and gives the site its next route version.
  */
-export async function endGitPreviewOfDeploy(tx: Tx, deployId: string, now: Date): Promise<boolean> {
-  const isAwaited = sql`exists (
+export async function closeUnlessAwaited(tx: Tx, previewIds: readonly string[], now: Date): Promise<void> {
+  const isAwaited = sql<boolean>`exists (
     select from deploys next where next.git_preview_id = git_previews.id and next.status in ('queued', 'building')
   )`
-  const ended = await endLink(tx)
-    .set({ closed_at: sql<Date | null>`case when not ${isAwaited} then ${now}::timestamptz end` })
-    .where('deploy_id', '=', deployId)
-    .executeTakeFirst()
-  return ended.numUpdatedRows > 0n
+  await tx
+    .updateTable('git_previews')
+    .set({ closed_at: now })
+    .where('id', 'in', previewIds)
+    .where((eb) => eb.not(isAwaited))
+    .execute()
 }
 
 /** Takes the site's lock when the deploy is of a preview; false when it is not. */

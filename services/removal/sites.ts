@@ -89,7 +89,7 @@ export async function lockPurgedSite(tx: Tx, siteId: string): Promise<void> {
 export async function removeSite(tx: Tx, siteId: string, time: { readonly now: Date; readonly until: Date }): Promise<void> {
   await tx.deleteFrom('subdomain_changes').where('site_id', '=', siteId).execute()
   await quarantineSubdomains(tx, siteId, time)
-  await tx.deleteFrom('previews').where('site_id', '=', siteId).execute()
+  await tx.deleteFrom('preview_links').where('site_id', '=', siteId).execute()
   // its deliveries and reports go with the site and its deploys
   await tx.deleteFrom('git_connections').where('site_id', '=', siteId).execute()
   await tx.deleteFrom('git_previews').where('site_id', '=', siteId).execute()

@@ -7,11 +7,12 @@ export function findCommitReport(db: Db, deployId: string) {
   return reportedDeploys(db)
     .innerJoin('sites', 'sites.id', 'deploys.site_id')
     .innerJoin('git_connections', 'git_connections.site_id', 'deploys.site_id')
+    .leftJoin('preview_links', 'preview_links.git_preview_id', 'git_previews.id')
     .select(['deploys.id', 'deploys.site_id', 'deploys.status', 'deploys.activate', 'deploys.git', 'deploys.error'])
     .select(['deploys.created_at', 'deploys.finished_at', 'deploys.activated_at'])
     .select(['git_reports.reported', 'git_reports.deployment_id', commitState.as('state')])
     .select(['git_previews.id as preview_id', 'git_previews.ref', 'git_previews.branch'])
-    .select(['git_previews.generation', 'git_previews.token_sha256'])
+    .select(['preview_links.generation', 'preview_links.token_sha256'])
     .select(['sites.name as site_name', 'sites.subdomain'])
     .select(['git_connections.repo_url', 'git_connections.forge'])
     .select((eb) => eb.ref('git_connections.token_sealed').$notNull().as('token_sealed'))
@@ -41,6 +42,7 @@ export function findCommentReport(db: Db, previewId: string) {
     .selectFrom('git_previews')
     .innerJoin('sites', 'sites.id', 'git_previews.site_id')
     .innerJoin('git_connections', 'git_connections.site_id', 'git_previews.site_id')
+    .leftJoin('preview_links', 'preview_links.git_preview_id', 'git_previews.id')
     .leftJoinLateral(
       (eb) =>
         eb
@@ -53,7 +55,7 @@ export function findCommentReport(db: Db, previewId: string) {
       (join) => join.onTrue(),
     )
     .select(['git_previews.id as preview_id', 'git_previews.site_id', 'git_previews.branch', 'git_previews.head_commit'])
-    .select(['git_previews.generation', 'git_previews.token_sha256', 'git_previews.comment_id', 'git_previews.commented'])
+    .select(['preview_links.generation', 'preview_links.token_sha256', 'git_previews.comment_id', 'git_previews.commented'])
     .select((eb) => [eb.ref('git_previews.pull_request').$notNull().as('pull_request'), commentKey.as('state')])
     .select(['newest.id as deploy_id', 'newest.git', 'newest.error', 'sites.name as site_name'])
     .select(['git_connections.repo_url', 'git_connections.forge'])

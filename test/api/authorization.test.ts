@@ -181,7 +181,7 @@ async function fingerprint(): Promise<string> {
     'subdomains',
     'subdomain_changes',
     'deploys',
-    'previews',
+    'preview_links',
     'blobs',
     'build_minutes',
     'domains',

@@ -70,6 +70,9 @@ async function shown(preview: { id: string; site_id: string }, text: string): Pr
 
 const closed = (siteId: string, ref = 'feature') => inSite(siteId, (tx) => closeGitPreview(tx, { site_id: siteId, ref }, clock()))
 
+const linkOf = ({ id }: { id: string }) =>
+  w.db.selectFrom('preview_links').selectAll().where('git_preview_id', '=', id).executeTakeFirst()
+
 /** A site with the preview of a branch, and its link. */
 async function linked(text: string): Promise<any> {
   const site = await makeSite(w, owner)
@@ -173,7 +176,7 @@ describe('the link of a branch', () => {
   test('a token that another secret key had made opens no more, and the next deploy mends the link', async () => {
     const { site, preview, deploy, url } = await linked('old key')
     await w.db
-      .updateTable('git_previews')
+      .updateTable('preview_links')
       .set({ token_sha256: 'a'.repeat(64) })
       .where('id', '=', preview.id)
       .execute()
@@ -186,9 +189,10 @@ describe('the link of a branch', () => {
 
 describe('the end of the link', () => {
   test('G04 P04: closing ends it with the answer of an unknown one, and opened again it is another', async () => {
-    const { site, deploy, url } = await linked('closed')
+    const { site, preview, deploy, url } = await linked('closed')
     await shows(url, 'closed')
-    expect(await closed(site.id)).toMatchObject({ ref: 'feature', deploy_id: null })
+    expect(await closed(site.id)).toMatchObject({ ref: 'feature', closed_at: expect.any(Date) })
+    expect(await linkOf(preview)).toMatchObject({ deploy_id: null, token_sha256: null })
     await isGone(url)
     const [gone, unknown] = await Promise.all([url, `${w.config.urls.preview}/${'a'.repeat(52)}/`].map((link) => w.open(link)))
     const bare = (answer: any) => ({ ...answer, headers: { ...answer.headers, date: '' } })
@@ -225,7 +229,8 @@ describe('the end of the link', () => {
       outcomes.add(outcome)
       expect(ended.status).toBe(200)
       const row = await w.db.selectFrom('git_previews').selectAll().where('id', '=', preview.id).executeTakeFirstOrThrow()
-      if (row.closed_at) expect([row.token_sha256, row.deploy_id]).toEqual([null, null])
+      const link = await linkOf(preview)
+      if (row.closed_at && link) expect([link.token_sha256, link.deploy_id]).toEqual([null, null])
     }
     expect([...outcomes].every((outcome) => ['shown', 'closed'].includes(outcome))).toBe(true)
   })
@@ -291,7 +296,7 @@ describe('the end of the link', () => {
       .values({ site_id: site.id, deploy_id: (await built(preview, 'told')).id })
       .execute()
     const left = async () => {
-      const rows = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports', 'deploys', 'previews'] as const
+      const rows = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports', 'deploys', 'preview_links'] as const
       const counts = rows.map((table) => w.db.selectFrom(table).select('site_id').where('site_id', '=', site.id).execute())
       return [
         ...(await Promise.all(counts)).flat(),

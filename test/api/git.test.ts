@@ -270,8 +270,6 @@ describe('G01: the connection', () => {
         from_fork: true,
         approved: true,
         closed_at: null,
-        deploy_id: null,
-        token_sha256: null,
       })
       .execute()
     await w.db.updateTable('git_connections').set({ forge: 'gitea' }).where('site_id', '=', site.id).execute()

@@ -79,7 +79,7 @@ describe('issuing', () => {
     const deploy = await unpublished()
     await issue(deploy)
     await w.db
-      .updateTable('previews')
+      .updateTable('preview_links')
       .set({ token_sha256: 'a'.repeat(64) })
       .where('deploy_id', '=', deploy.id)
       .execute()

@@ -262,7 +262,7 @@ describe('when the time in the trash is over', () => {
     expect((await restore(w, owner, site.id)).status).toBe(404)
     expect(await read(w, owner, 'trashed-sites')).toEqual([])
     expect((await usage()).storage_bytes).toBe(bytes)
-    for (const table of ['deploys', 'previews', 'domains', 'subdomains', 'subdomain_changes'] as const) {
+    for (const table of ['deploys', 'preview_links', 'domains', 'subdomains', 'subdomain_changes'] as const) {
       const rows = await w.db.selectFrom(table).select('site_id').where('site_id', '=', site.id).execute()
       expect([table, rows]).toEqual([table, []])
     }
@@ -292,7 +292,7 @@ describe('when the time in the trash is over', () => {
       select distinct conrelid::regclass::text as name from pg_constraint
       where confrelid in ('sites'::regclass, 'deploys'::regclass)`.execute(w.db)
     const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
-    const known = ['deploys', 'domains', ...git, 'previews', 'sites', 'subdomain_changes', 'subdomains']
+    const known = ['deploys', 'domains', ...git, 'preview_links', 'sites', 'subdomain_changes', 'subdomains']
     expect(rows.map((row) => row.name).sort()).toEqual(known)
   })
 

@@ -10,12 +10,13 @@ import { sweepGraceMs } from '../../core/limits.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
+import { createPreviewTokens, hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { type Db, migrate, openDatabase } from '../../infra/db/database.ts'
 import { sweepObjects } from '../../services/storage/sweep.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { createDatabase } from '../database.ts'
 import { deployFiles, page, randomName } from '../make.ts'
-import { operatorToken, type World, world } from '../world.ts'
+import { operatorToken, secretKey, type World, world } from '../world.ts'
 
 // An installation as migration 0011 left it, with rows of every kind that later migrations change, is brought to the newest schema.
 
@@ -35,7 +36,9 @@ let folder: string
 let cas: Cas
 let owner: Tenant
 let other: Tenant
+let previewer: Tenant
 let deploys: { live: string; former: string; purged: string; archive: string; git: string }
+let previews: { deploy: string; ended: string; branch: string; closed: string; shown: string }
 const objects = new Map<string, string>()
 const hashOf = (text: string) => objects.get(text) ?? ''
 const isStored = async (text: string) => (await cas.stat(hashOf(text))) !== undefined
@@ -155,8 +158,40 @@ async function fill(db: Db): Promise<void> {
     const row = { project_id, site_id, domain, verification_token: 'x', created_at: ago(days), connecting_since: ago(days) }
     await insert(db, 'domains', row)
   }
+  await fillPreviews(db, formerFiles)
   const mail = { project_id, sender: 'a@example.com', recipient: 'owner@example.com', subject: 'Before', text: 'x', html: 'x' }
   await insert(db, 'mails', { ...mail, created_at: ago(1), outcome: 'kept' })
+}
+
+const tokenOf = createPreviewTokens(secretKey)
+
+/** Links of deploys and of branches: live ones, ended ones, and a branch that never had one. */
+async function fillPreviews(db: Db, files: object): Promise<void> {
+  previewer = await insertTenant(db, 'pro')
+  const { id: project_id, site_id } = previewer
+  const branch = (ref: string, more: object) => {
+    const row = { site_id, project_id, ref, fetch_ref: `refs/heads/${ref}`, branch: ref, from_fork: false, approved: true }
+    return insert(db, 'git_previews', { ...row, updated_at: ago(1), ...more })
+  }
+  const deploy = (seq: number, more: object = {}) => {
+    const row = { site_id, project_id, source_kind: 'files', build_mode: 'copy', activate: false, is_preview: true }
+    return insert(db, 'deploys', { ...row, ...files, seq, status: 'ready', created_at: ago(1), finished_at: ago(1), ...more })
+  }
+  const open = await branch('open', { generation: 2 })
+  previews = {
+    deploy: await deploy(1),
+    ended: await deploy(2),
+    branch: open,
+    shown: await deploy(3, { source_kind: 'git', git_preview_id: open }),
+    closed: await branch('closed', { generation: 4, closed_at: ago(1) }),
+  }
+  await branch('waiting', { approved: false })
+  const linked = { token_sha256: hashPreviewToken(tokenOf(previews.deploy, 3)), issued_at: ago(1), generation: 3 }
+  await insert(db, 'previews', { deploy_id: previews.deploy, site_id, ...linked })
+  await insert(db, 'previews', { deploy_id: previews.ended, site_id, generation: 2 })
+  await sql`
+    update git_previews set deploy_id = ${previews.shown}, token_sha256 = ${hashPreviewToken(tokenOf(open, 2))}
+    where id = ${open}`.execute(db)
 }
 
 const call = (tenant: Tenant, endpoint: string, json?: object) => w.call(endpoint, { key: tenant.key, json })
@@ -195,6 +230,42 @@ test('what was given up long enough ago is swept, and nothing else', async () =>
 test('an unproven domain is as old a claim as its row', async () => {
   const add = async (domain: string) => (await call(other, `POST /api/v1/sites/${other.site_id}/domains`, { domain })).status
   expect([await add('old.example.com'), await add('new.example.com')]).toEqual([200, 409])
+})
+
+test('the link of a deploy opens as before, and is the same when it is asked for again', async () => {
+  const token = tokenOf(previews.deploy, 3)
+  const issued = (await call(previewer, `POST /api/v1/deploys/${previews.deploy}/preview`)).body
+  expect([issued.token, Date.parse(issued.created_at)]).toEqual([token, expect.closeTo(ago(1).getTime(), -6)])
+  expect((await w.open(issued.url)).body).toContain('former')
+})
+
+test('a link of a deploy that has ended begins with its next generation', async () => {
+  const issued = (await call(previewer, `POST /api/v1/deploys/${previews.ended}/preview`)).body
+  expect(issued.token).toBe(tokenOf(previews.ended, 2))
+})
+
+test('the link of a branch opens as before', async () => {
+  const listed = (await call(previewer, `GET /api/v1/sites/${previewer.site_id}/git/previews`)).body
+  const shown = listed.find(({ id }: any) => id === previews.branch)
+  expect(shown).toMatchObject({
+    state: 'ready',
+    deploy_id: previews.shown,
+    url: expect.stringContaining(tokenOf(previews.branch, 2)),
+  })
+  expect((await w.open(shown.url)).body).toContain('former')
+})
+
+test('every link keeps its generation, and a branch that had none has none', async () => {
+  const rows = await w.db.selectFrom('preview_links').selectAll().where('site_id', '=', previewer.site_id).execute()
+  const kept = new Map(rows.map((row) => [row.id, [row.git_preview_id, row.deploy_id, row.generation]]))
+  expect(kept).toEqual(
+    new Map([
+      [previews.deploy, [null, previews.deploy, 3]],
+      [previews.ended, [null, previews.ended, 2]],
+      [previews.branch, [previews.branch, previews.shown, 2]],
+      [previews.closed, [previews.closed, null, 4]],
+    ]),
+  )
 })
 
 test('an earlier deploy is activated, a new one goes live, and one that held a turn to fetch ends', async () => {

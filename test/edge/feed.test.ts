@@ -148,9 +148,9 @@ describe('followRoutes', () => {
     await db.transaction().execute(async (tx) => {
       await tx.updateTable('sites').set({ active_deploy_id: live }).where('id', '=', site).execute()
       await tx.updateTable('deploys').set({ artifacts_purged: true }).where('id', '=', purged).execute()
-      const links = [purged, linked].map((deploy_id) => ({ ...issued, deploy_id, token_sha256: `hash of ${deploy_id}` }))
-      await tx.insertInto('previews').values(links).execute()
-      await tx.insertInto('previews').values({ deploy_id: revoked, site_id: site, generation: 2 }).execute()
+      const links = [purged, linked].map((id) => ({ ...issued, id, deploy_id: id, token_sha256: `hash of ${id}` }))
+      await tx.insertInto('preview_links').values(links).execute()
+      await tx.insertInto('preview_links').values({ id: revoked, deploy_id: revoked, site_id: site, generation: 2 }).execute()
       const ref = (name: string) => ({
         ref: name,
         fetch_ref: `refs/heads/${name}`,
@@ -160,11 +160,17 @@ describe('followRoutes', () => {
       })
       const pushed = { site_id: site, project_id: project.id, updated_at: new Date() }
       const branches = [
-        { ...pushed, ...ref('shown'), deploy_id: revoked, token_sha256: 'hash of a branch' },
-        { ...pushed, ...ref('purged'), deploy_id: purged, token_sha256: 'hash of a purged one' },
-        { ...pushed, ...ref('closed'), closed_at: new Date() },
+        { branch: { ...pushed, ...ref('shown') }, link: { ...issued, deploy_id: revoked, token_sha256: 'hash of a branch' } },
+        { branch: { ...pushed, ...ref('purged') }, link: { ...issued, deploy_id: purged, token_sha256: 'hash of a purged one' } },
+        { branch: { ...pushed, ...ref('closed'), closed_at: new Date() }, link: { site_id: site, generation: 2 } },
       ]
-      for (const branch of branches) await tx.insertInto('git_previews').values(branch).execute()
+      for (const { branch, link } of branches) {
+        const { id } = await tx.insertInto('git_previews').values(branch).returning('id').executeTakeFirstOrThrow()
+        await tx
+          .insertInto('preview_links')
+          .values({ ...link, id, git_preview_id: id })
+          .execute()
+      }
       await bumpRoutes(tx, { site_id: site })
     })
     const previews = [

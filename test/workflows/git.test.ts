@@ -218,7 +218,7 @@ describe('pushes', () => {
     const { body } = await tell(repository.pushFiles(page('preview'), { branch: 'feature/x' }), 'feature/x')
     const deploy = await w.ended(body.deploy_id, owner.key)
     expect(deploy).toMatchObject({ status: 'ready', activate: false, is_preview: true, git: { ref: 'feature/x' } })
-    const row = await w.db.selectFrom('git_previews').selectAll().where('site_id', '=', site.id).executeTakeFirstOrThrow()
+    const row = await w.db.selectFrom('preview_links').selectAll().where('site_id', '=', site.id).executeTakeFirstOrThrow()
     expect(row).toMatchObject({ deploy_id: deploy.id, token_sha256: expect.any(String) })
     await expect.poll(() => live(site)).toBe('live')
     const handle = temporal.workflow.getHandle(idOf(deploy.id))

@@ -130,7 +130,7 @@ test('every column that names an object is known to the sweeper', async () => {
   const { rows } = await sql<{ name: string }>`
     select table_name || '.' || column_name as name from information_schema.columns
     where table_schema = 'public' and column_name like '%sha256' and data_type = 'text'`.execute(w.db)
-  const hashesOfSecrets = ['previews.token_sha256', 'git_previews.token_sha256', 'git_connections.deploy_hook_sha256']
+  const hashesOfSecrets = ['preview_links.token_sha256', 'git_connections.deploy_hook_sha256']
   // what was given up needs nothing
   const hashesOfNeedless = ['released_objects.sha256', 'damaged_objects.sha256']
   expect(

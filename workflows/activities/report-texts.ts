@@ -23,8 +23,8 @@ export function createReportTexts({ config, previewTokens, clock }: ReportTextsD
 
   /** Undefined while nothing is shown there. */
   function linkOf({ preview_id, generation, token_sha256 }: LinkedPreview): string | undefined {
-    if (preview_id === null || generation === null) return undefined
-    const token = issuedToken(previewTokens, { token_id: preview_id, generation, token_sha256 })
+    if (preview_id === null) return undefined
+    const token = issuedToken(previewTokens, { id: preview_id, generation, token_sha256 })
     return token && previewUrl(config, token)
   }
 
