@@ -44,6 +44,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   await migrate(template.db)
   const config = loadConfig()
   const { cacheDir } = config
+  // each test file is a process of its own, and would compile the same packages
+  process.env['NODE_COMPILE_CACHE'] = join(dir, 'compiled')
   const report = (line: string) => process.stdout.write(`${line}\n`)
   const [temporal, , buildTools, bundle] = await Promise.all([
     findTool('temporal', { cacheDir, report }),
@@ -58,7 +60,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide('workflowBundle', bundle.code)
   return async () => {
     await server[Symbol.asyncDispose]()
-    await rm(dir, { recursive: true, force: true })
+    // the last test processes may still write what they compiled
+    await rm(dir, { recursive: true, force: true, maxRetries: 10 })
   }
 }
 

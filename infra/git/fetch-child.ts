@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module'
 import type { Outcome } from './fetch-process.ts'
 import { fetchRepository, type RepositoryRequest } from './fetch-repository.ts'
 import { becomeUser } from './fetch-user.ts'
@@ -8,7 +9,11 @@ import { GitError } from './git-error.ts'
 process.once('disconnect', () => process.exit())
 // its program may lie where only root can read it; from here on it is another user, before anything of a stranger is read
 const [uid] = process.argv.slice(2).map(Number)
-if (uid !== undefined) becomeUser(uid)
+if (uid !== undefined) {
+  // half of the processor time of the next start; the folder is root's
+  flushCompileCache()
+  becomeUser(uid)
+}
 process.once('message', (asked: RepositoryRequest) => void answer(asked))
 
 async function answer(asked: RepositoryRequest): Promise<void> {

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, lstat, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { getCompileCacheDir } from 'node:module'
+import { dirname, join, resolve } from 'node:path'
 import type { FetchedSource, RepositoryRequest } from './fetch-repository.ts'
 import { GitError, type GitFailure } from './git-error.ts'
 import { defaultGitLimits, type GitLimits } from './limits.ts'
@@ -121,17 +122,28 @@ const root = resolve(import.meta.dirname, '../..')
 const readable = ['core', 'infra', 'node_modules', 'package.json'].map((name) => join(root, name))
 
 /**
+ * Where this process keeps compiled code, without the folder of its version of Node. A process that becomes another user cannot write there
+ * any more before it reads anything of a stranger; one that stays this user could change what others run, so it has none.
+ */
+function compileCacheDir(): string | undefined {
+  const ofVersion = getCompileCacheDir()
+  return ofVersion === undefined ? undefined : dirname(ofVersion)
+}
+
+/**
  * It may read its own program and its folder, write only the folder, start nothing, and inherits nothing; authorities and the token go
  * over the channel, where no process list shows them.
  */
 function start(workDir: string, uid: number | undefined): ChildProcess {
-  const reads = [...readable, workDir].map((path) => `--allow-fs-read=${path}`)
-  const rights = ['--permission', ...reads, `--allow-fs-write=${workDir}`]
+  const compiledDir = uid === undefined ? undefined : compileCacheDir()
+  const writable = compiledDir === undefined ? [workDir] : [workDir, compiledDir]
+  const reads = [...readable, ...writable].map((path) => `--allow-fs-read=${path}`)
+  const rights = ['--permission', ...reads, ...writable.map((path) => `--allow-fs-write=${path}`)]
   const flags = [`--max-old-space-size=${heapMb}`, '--disable-warning=ExperimentalWarning', ...rights]
   const program = [join(import.meta.dirname, 'fetch-child.ts'), ...(uid === undefined ? [] : [String(uid)])]
   return spawn('/bin/sh', ['-c', limited, process.execPath, ...flags, ...program], {
     cwd: workDir,
-    env: {},
+    env: compiledDir === undefined ? {} : { NODE_COMPILE_CACHE: compiledDir },
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     serialization: 'advanced',
   })

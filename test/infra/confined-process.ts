@@ -1,7 +1,7 @@
 // Runs in place of the process that reads repositories, with its rights, and tries what a hostile repository that took it over would try.
 // It is given as text (`node -e`), as its file lies outside of what it may read.
 
-const { uid, outside, other, code, parent } = JSON.parse(process.argv[1] ?? '')
+const { uid, outside, other, code, compiled, parent } = JSON.parse(process.argv[1] ?? '')
 const { becomeUser } = await import(`${code}/infra/git/fetch-user.ts`)
 if (uid !== undefined) becomeUser(uid)
 const fs = await import('node:fs')
@@ -15,6 +15,7 @@ const attempts: Record<string, () => unknown> = {
   'write beside its folder': () => fs.writeFileSync('../made', 'x'),
   'write into the folder of another': () => fs.writeFileSync(`${other}/made`, 'x'),
   'write into the code': () => fs.writeFileSync(`${code}/infra/git/made`, 'x'),
+  'write into the compiled code': () => fs.writeFileSync(`${compiled}/made`, 'x'),
   'make a folder outside': () => fs.mkdirSync(`${outside}/made`),
   'move its file outside': () => fs.renameSync('mine', `${outside}/made`),
   'copy its file outside': () => fs.copyFileSync('mine', `${outside}/made`),

@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { stripTypeScriptTypes } from 'node:module'
+import { getCompileCacheDir, stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -312,7 +312,7 @@ describe('the process', () => {
       const pid = fetchingProcesses().find((candidate) => readlinkSync(`/proc/${candidate}/cwd`).endsWith(own))
       const [node = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
       const rights = args.filter((arg) => arg.startsWith('--'))
-      const places = { outside, other: join(folder, other), code: root, parent: process.pid }
+      const places = { outside, other: join(folder, other), code: root, compiled: getCompileCacheDir(), parent: process.pid }
       const program = join(import.meta.dirname, 'confined-process.ts')
       // the rights, the user and the folder of the true process, with a hostile program
       const probe = ['--input-type=module', '-e', stripTypeScriptTypes(readFileSync(program, 'utf8'))]
@@ -327,7 +327,7 @@ describe('the process', () => {
     test('nothing else, and starts nothing', () => {
       const denied = expect.stringMatching(/^(?:ERR_ACCESS_DENIED|EACCES|EPERM)$/)
       expect(tried.refused).toEqual(Object.fromEntries(Object.keys(tried.refused).map((name) => [name, denied])))
-      expect(Object.keys(tried.refused)).toHaveLength(18)
+      expect(Object.keys(tried.refused)).toHaveLength(19)
       expect(readdirSync(outside)).toEqual(['secret'])
       expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe('canary')
     })
