@@ -9,10 +9,10 @@ import { readiness } from './health.ts'
 import { errorBody, statusOf, visibleError } from './http-errors.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
-import { createMetrics } from './metrics.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
 import { operations, tags } from './operations/index.ts'
-import { createOperatorGuard } from './operator/authenticate.ts'
+import { createOperatorGuard, type OperatorGuard } from './operator/authenticate.ts'
 import { operatorOperations } from './operator/index.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
 import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
@@ -37,64 +37,94 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     return { ...deps, caller, db: deps.admission.databaseOf({ kind: 'project', id: caller.project_id }) }
   })
   const operatorRouter = restRouter(operatorOperations, async (koa): Promise<Context> => {
-    await guard.admit(koa.get('authorization') || undefined, clientNetwork(koa))
+    await guard.admit(authorizationOf(koa), clientNetwork(koa))
     return { ...deps, caller: operator }
   })
   const hooks = gitHooks(deps)
-  const document = JSON.stringify(openApiDocument(operations, tags, deps.config.urls.base))
-  const llms = llmsText(operations, tags, deps.config.urls.base)
-  const docs = docsPage(operations, tags, deps.config.urls.base)
 
-  async function logRequest(koa: KoaContext, next: Next): Promise<void> {
+  const app = new Koa()
+  // Koa's own listener prints broken connections to stderr
+  app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'connection broken'))
+  app.use(observeRequests(deps, metrics))
+  app.use(setHeaders)
+  app.use(answerErrors(deps))
+  app.use(dropUnreadBodies)
+  app.use(serveHealth(deps, guard))
+  app.use(serveMetrics(metrics, guard))
+  app.use(serveDocuments(deps.config.urls.base))
+  app.use(createToolEndpoint(operations, deps, authenticate))
+  app.use(hooks.routes())
+  app.use(project.routes())
+  app.use(operatorRouter.routes())
+  app.use((koa) => refuseUnrouted(koa, [hooks, project, operatorRouter]))
+  return app
+}
+
+const authorizationOf = (koa: KoaContext) => koa.get('authorization') || undefined
+
+/** Measures and logs every request. */
+function observeRequests({ log }: Pick<Deps, 'log'>, metrics: Metrics) {
+  return async (koa: KoaContext, next: Next): Promise<void> => {
     const startedAt = performance.now()
     await next()
     const elapsedMs = performance.now() - startedAt
     metrics.observeRequest(koa, elapsedMs / 1000)
     const path = loggedPath(koa.path)
-    deps.log.debug({ method: koa.method, path, status: koa.status, ms: Math.round(elapsedMs) }, 'request answered')
+    log.debug({ method: koa.method, path, status: koa.status, ms: Math.round(elapsedMs) }, 'request answered')
   }
+}
 
-  async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
-    // answers are about one caller and one moment
-    koa.set('cache-control', 'no-store')
-    koa.set('x-content-type-options', 'nosniff')
-    await next()
-  }
+async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
+  // answers are about one caller and one moment
+  koa.set('cache-control', 'no-store')
+  koa.set('x-content-type-options', 'nosniff')
+  await next()
+}
 
-  async function answerErrors(koa: KoaContext, next: Next): Promise<void> {
+function answerErrors({ log }: Pick<Deps, 'log'>) {
+  return async (koa: KoaContext, next: Next): Promise<void> => {
     try {
       await next()
     } catch (error) {
       const visible = visibleError(error)
-      if (!visible) deps.log.error({ err: error, method: koa.method, path: loggedPath(koa.path) }, 'request failed')
+      if (!visible) log.error({ err: error, method: koa.method, path: loggedPath(koa.path) }, 'request failed')
       koa.status = visible ? statusOf[visible.kind] : 500
       koa.body = errorBody(visible)
       setErrorHeaders(koa, visible)
     }
   }
+}
 
-  async function cutOffUnwantedBodies({ req, res }: KoaContext, next: Next): Promise<void> {
-    res.once('finish', () => dropBody(req))
-    await next()
-  }
+async function dropUnreadBodies({ req, res }: KoaContext, next: Next): Promise<void> {
+  res.once('finish', () => dropBody(req))
+  await next()
+}
 
-  async function serveHealth(koa: KoaContext, next: Next): Promise<void> {
+function serveHealth(deps: Deps, guard: OperatorGuard) {
+  return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.path === '/healthz') koa.body = { ok: true }
     else if (koa.path === '/readyz') {
       const { ready, dependencies } = await readiness(deps)
       koa.status = ready ? 200 : 503
-      koa.body = guard.isOperator(koa.get('authorization') || undefined) ? { ok: ready, dependencies } : { ok: ready }
+      koa.body = guard.isOperator(authorizationOf(koa)) ? { ok: ready, dependencies } : { ok: ready }
     } else await next()
   }
+}
 
-  async function serveMetrics(koa: KoaContext, next: Next): Promise<void> {
+function serveMetrics(metrics: Metrics, guard: OperatorGuard) {
+  return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.path !== '/metrics' || koa.method !== 'GET') return await next()
-    await guard.admit(koa.get('authorization') || undefined, clientNetwork(koa))
+    await guard.admit(authorizationOf(koa), clientNetwork(koa))
     koa.body = await metrics.text()
     koa.type = metrics.contentType
   }
+}
 
-  async function serveDocuments(koa: KoaContext, next: Next): Promise<void> {
+function serveDocuments(baseUrl: string) {
+  const document = JSON.stringify(openApiDocument(operations, tags, baseUrl))
+  const llms = llmsText(operations, tags, baseUrl)
+  const docs = docsPage(operations, tags, baseUrl)
+  return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.method !== 'GET' && koa.method !== 'HEAD') return await next()
     if (koa.path === '/api/v1/openapi.json') answerText(koa, 'application/json', document)
     else if (koa.path === '/docs') answerText(koa, 'text/html', docs)
@@ -102,23 +132,6 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     else if (koa.path === '/') koa.redirect('/docs')
     else await next()
   }
-
-  const app = new Koa()
-  // Koa's own listener prints broken connections to stderr
-  app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'connection broken'))
-  app.use(logRequest)
-  app.use(setHeaders)
-  app.use(answerErrors)
-  app.use(cutOffUnwantedBodies)
-  app.use(serveHealth)
-  app.use(serveMetrics)
-  app.use(serveDocuments)
-  app.use(createToolEndpoint(operations, deps, authenticate))
-  app.use(hooks.routes())
-  app.use(project.routes())
-  app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [hooks, project, operatorRouter]))
-  return app
 }
 
 function answerText(koa: KoaContext, type: string, text: string): void {

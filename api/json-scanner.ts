@@ -49,7 +49,8 @@ const backslash = 0x5c
 
 /**
  * A scanner of JSON that looks at each byte once, whatever it is, and keeps only what `bounds` allow. It counts and splits; whether the
- * document is JSON is left for the parser.
+ * document is JSON is left for the parser. It is one closure, because nearly every function works on most of this state, byte by byte;
+ * separate pieces would only hand it around.
  */
 export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   const secret = randomUUID()
@@ -102,13 +103,13 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
     taken = end
   }
 
-  /** Where the byte of the chunk will be in what is kept. */
-  const placeOf = (at: number) => keptBytes + at - taken
+  /** The offset that a byte of the chunk will have among the kept bytes. */
+  const offsetOf = (at: number) => keptBytes + at - taken
 
   /** Spills the open string if it is long with the bytes before `end`. */
   function spillIfLong(end: number): void {
-    if (spilledFrom !== undefined || placeOf(end) - stringStart <= longBytes) return
-    if (placeOf(taken) < stringStart) take(taken + stringStart - keptBytes)
+    if (spilledFrom !== undefined || offsetOf(end) - stringStart <= longBytes) return
+    if (offsetOf(taken) < stringStart) take(taken + stringStart - keptBytes)
     const held = Buffer.from(kept.subarray(stringStart, keptBytes))
     keptBytes = stringStart
     spilledFrom = spilledBytes
@@ -119,7 +120,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
     inString = false
     if (mayBeLong) spillIfLong(at)
     if (spilledFrom === undefined) {
-      stringBytes = placeOf(at) - stringStart
+      stringBytes = offsetOf(at) - stringStart
       return
     }
     take(at)
@@ -152,7 +153,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
     switch (byte) {
       case quote:
         inString = true
-        stringStart = placeOf(at) + 1
+        stringStart = offsetOf(at) + 1
         break
       case 0x3a: // :
         beginMember(at)

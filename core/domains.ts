@@ -57,8 +57,8 @@ export function withPrimaries(
   domains: readonly { readonly domain: string; readonly secured: boolean }[],
 ): { readonly domain: string; readonly primary: string | null }[] {
   return domains.map(({ domain, secured }, index) => {
-    const twin = domain.startsWith('www.') ? domain.slice('www.'.length) : `www.${domain}`
-    const primary = domains.slice(0, index).find((earlier) => earlier.domain === twin)
+    const counterpart = domain.startsWith('www.') ? domain.slice('www.'.length) : `www.${domain}`
+    const primary = domains.slice(0, index).find((earlier) => earlier.domain === counterpart)
     return { domain, primary: primary && (primary.secured || !secured) ? primary.domain : null }
   })
 }

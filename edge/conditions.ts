@@ -1,25 +1,25 @@
-/** What a client may already have: strong tags of the plain bytes and of their gzip form. */
-export interface Tags {
+/** The strong ETags of a file: of its plain bytes and of their gzip variant. */
+export interface ETags {
   readonly plain: string
   readonly gzip: string
 }
 
-const tagPattern = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
+const etagPattern = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
-/** The tag of ours that an `If-None-Match` names, compared weakly (RFC 9110, 13.1.2); undefined when it names none. */
-export function matchedTag(ifNoneMatch: string, tags: Tags): string | undefined {
-  if (ifNoneMatch === tags.plain || ifNoneMatch.trim() === '*') return tags.plain
-  if (ifNoneMatch === tags.gzip) return tags.gzip
-  for (const [, , tag] of ifNoneMatch.matchAll(tagPattern)) {
-    if (tag === tags.plain || tag === tags.gzip) return tag
+/** The ETag that an `If-None-Match` matches, compared weakly (RFC 9110, 13.1.2); undefined when it matches none. */
+export function matchedETag(ifNoneMatch: string, etags: ETags): string | undefined {
+  if (ifNoneMatch === etags.plain || ifNoneMatch.trim() === '*') return etags.plain
+  if (ifNoneMatch === etags.gzip) return etags.gzip
+  for (const [, , etag] of ifNoneMatch.matchAll(etagPattern)) {
+    if (etag === etags.plain || etag === etags.gzip) return etag
   }
   return undefined
 }
 
 /** Whether an `If-Match` lets the request pass, compared strongly (RFC 9110, 13.1.1). */
-export function passesIfMatch(ifMatch: string, tags: Tags): boolean {
+export function passesIfMatch(ifMatch: string, etags: ETags): boolean {
   if (ifMatch.trim() === '*') return true
-  return [...ifMatch.matchAll(tagPattern)].some(([, weak, tag]) => !weak && (tag === tags.plain || tag === tags.gzip))
+  return [...ifMatch.matchAll(etagPattern)].some(([, weak, etag]) => !weak && (etag === etags.plain || etag === etags.gzip))
 }
 
 /** Whether the `Accept-Encoding` allows gzip: named with a weight above zero, or covered by `*`. */
@@ -45,16 +45,16 @@ const maxRangeHeaderBytes = 128
 
 /**
  * Reads a `Range` of one part. Undefined when all bytes are to be sent: no header, several parts, another unit, bad syntax,
- * an overlong header, an empty file, or an `If-Range` that is not the strong tag of the plain bytes.
+ * an overlong header, an empty file, or an `If-Range` that is not the strong ETag of the plain bytes.
  */
 export function parseRange(
   range: string | undefined,
   ifRange: string | undefined,
   size: number,
-  plainTag: string,
+  plainETag: string,
 ): Part | 'unsatisfiable' | undefined {
   if (range === undefined || range.length > maxRangeHeaderBytes || size === 0) return undefined
-  if (ifRange !== undefined && ifRange !== plainTag) return undefined
+  if (ifRange !== undefined && ifRange !== plainETag) return undefined
   const [, first = '', last = ''] = /^bytes=\s*(\d*)-(\d*)\s*$/i.exec(range) ?? []
   if (first === '' && last === '') return undefined
   if (first === '') return Number(last) === 0 ? 'unsatisfiable' : { start: Math.max(0, size - Number(last)), end: size - 1 }

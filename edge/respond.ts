@@ -1,25 +1,26 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { OpenedObject } from '../infra/cas/cas.ts'
-import { acceptsGzip, matchedTag, type Part, parseRange, passesIfMatch } from './conditions.ts'
-import type { Content, SiteFile } from './content.ts'
+import { acceptsGzip, matchedETag, type Part, parseRange, passesIfMatch } from './conditions.ts'
+import type { Content } from './content.ts'
 import type { Downloads } from './downloads.ts'
 import { type Page, pages } from './pages.ts'
+import type { SiteFile } from './site-files.ts'
 
 /** One request and its response. */
 export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly downloads: Downloads
-  /** For places whose answers are not like those of other sites; files have their headers prepared once for all. */
+  /** Set for previews, whose responses differ from those of sites; the prepared headers of a file are shared by all responses. */
   overlay?: Overlay | undefined
 }
 
 /** Changes every response of an exchange. */
 export interface Overlay {
-  /** In place of what the response would say. */
+  /** Replaces the Cache-Control of the response. */
   cacheControl(own: string): string
-  /** Added: a flat name, value list. */
+  /** Headers to add, as a flat list of names and values. */
   readonly headers: readonly string[]
 }
 
@@ -27,13 +28,13 @@ export function sendPage(exchange: Exchange, page: Page): void {
   sendBuffer(exchange, page.status, page.headers, page.body)
 }
 
-/** A plain text that no cache keeps. */
+/** Sends a plain text that no cache keeps. */
 export function sendText(exchange: Exchange, text: string): void {
   const headers = ['Content-Type', 'text/plain; charset=utf-8', 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
   sendBuffer(exchange, 200, headers, Buffer.from(text))
 }
 
-/** Asked for again each time, also when it is permanent: the next deploy may have a file of that name. */
+/** Sends a redirect that is revalidated each time, even a permanent one: the next deploy may have a file of that name. */
 export function sendRedirect(exchange: Exchange, status: 301 | 307 | 308, location: string): void {
   const headers = ['Location', location, 'Cache-Control', 'no-cache', 'X-Content-Type-Options', 'nosniff']
   sendBuffer(exchange, status, headers, Buffer.alloc(0))
@@ -41,7 +42,7 @@ export function sendRedirect(exchange: Exchange, status: 301 | 307 | 308, locati
 
 /**
  * Answers with a file of a site. Conditions and ranges are those of RFC 9110; they apply to status 200 only, and a range is
- * always one of the plain bytes.
+ * always a range of the plain bytes.
  * @throws when the storage fails; when the headers have been sent by then, the connection is cut already
  */
 export async function sendFile(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
@@ -49,18 +50,18 @@ export async function sendFile(exchange: Exchange, content: Content, file: SiteF
   const { method, headers } = exchange.req
 
   const ifMatch = headers['if-match']
-  if (ifMatch !== undefined && !passesIfMatch(ifMatch, file.tags)) return sendPage(exchange, pages.preconditionFailed)
+  if (ifMatch !== undefined && !passesIfMatch(ifMatch, file.etags)) return sendPage(exchange, pages.preconditionFailed)
 
   const ifNoneMatch = headers['if-none-match']
-  const tag = ifNoneMatch === undefined ? undefined : matchedTag(ifNoneMatch, file.tags)
-  if (tag !== undefined) {
-    writeHead(exchange, 304, [...file.unchangedHeaders, 'ETag', tag])
+  const etag = ifNoneMatch === undefined ? undefined : matchedETag(ifNoneMatch, file.etags)
+  if (etag !== undefined) {
+    writeHead(exchange, 304, [...file.unchangedHeaders, 'ETag', etag])
     exchange.res.end()
     return
   }
 
   const wanted = method === 'GET' ? headers.range : undefined
-  const range = parseRange(wanted, headers['if-range']?.toString(), file.size, file.tags.plain)
+  const range = parseRange(wanted, headers['if-range']?.toString(), file.size, file.etags.plain)
   if (!range) return await sendWhole(exchange, content, file, status)
   if (range === 'unsatisfiable') {
     const unsatisfiable = ['Content-Range', `bytes */${file.size}`, 'Cache-Control', 'no-store']
@@ -70,10 +71,10 @@ export async function sendFile(exchange: Exchange, content: Content, file: SiteF
 }
 
 async function sendWhole(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
-  if (file.mayHaveTwin && acceptsGzip(exchange.req.headers['accept-encoding']?.toString())) {
-    const twin = content.cachedBody(file, 'gzip') ?? (await content.loadBody(file, 'gzip'))
-    if (twin === 'large') return await sendObject(exchange, status, file.gzipHeaders, () => content.open(file, 'gzip'))
-    if (twin !== 'absent') return sendBuffer(exchange, status, file.gzipHeaders, twin)
+  if (file.mayHaveGzip && acceptsGzip(exchange.req.headers['accept-encoding']?.toString())) {
+    const gzip = content.cachedBody(file, 'gzip') ?? (await content.loadBody(file, 'gzip'))
+    if (gzip === 'large') return await sendObject(exchange, status, file.gzipHeaders, () => content.open(file, 'gzip'))
+    if (gzip !== 'absent') return sendBuffer(exchange, status, file.gzipHeaders, gzip)
   }
   const body = content.cachedBody(file) ?? (await content.loadBody(file))
   if (typeof body !== 'string') return sendBuffer(exchange, status, file.plainHeaders, body)

@@ -27,3 +27,4 @@ export function createOperatorGuard(token: string) {
     },
   }
 }
+export type OperatorGuard = ReturnType<typeof createOperatorGuard>

@@ -74,5 +74,5 @@ function sourcePath(name: string): string | undefined {
   return verdict.kind === 'keep' ? verdict.path : undefined
 }
 
-/** What macOS adds to archives: a twin tree of resource forks, or `._name` beside `name`. */
+/** What macOS adds to archives: a parallel tree of resource forks, or `._name` beside `name`. */
 const isArchiverJunk = (path: string) => path.split('/').some((segment) => segment === '__MACOSX' || segment.startsWith('._'))

@@ -11,32 +11,71 @@ const folder = new Set(['Directory', 'GNUDumpDir'])
 
 /** Reads a tar.gz with the parser only, never with an extractor that gives names a meaning in the file system. */
 export async function readTarGz(file: FileHandle, reading: ArchiveReading): Promise<void> {
-  const { admission } = reading
-  const failed = Promise.withResolvers<never>()
-  // settled by a refusal inside an event; without this it would count as unhandled when nothing refuses
-  failed.promise.catch(() => undefined)
-  let done: Promise<void> = Promise.resolve()
-  let ended = false
-  let stopped = false
-  const fail = (error: unknown) => {
-    stopped = true
-    failed.reject(error)
+  await new TarReader(reading).read(file)
+}
+
+class TarReader {
+  readonly #reading: ArchiveReading
+  readonly #parser = new Parser({ strict: true, zstd: false, brotli: false })
+  /** Rejected by the first failure: the parser never ends an entry after one, so every wait is a race with it. */
+  readonly #failure = Promise.withResolvers<never>()
+  #hasFailed = false
+  /** The parser has seen the end marker. */
+  #hasEnded = false
+  /** Settles when every entry so far has been handled. */
+  #handled: Promise<void> = Promise.resolve()
+
+  constructor(reading: ArchiveReading) {
+    this.#reading = reading
+    // without this, a failure while nothing waits would count as unhandled
+    this.#failure.promise.catch(() => undefined)
+    this.#parser.on('error', (error: Error) => this.#fail(damaged(error)))
+    this.#parser.on('eof', () => {
+      this.#hasEnded = true
+    })
+    this.#parser.on('ignoredEntry', (entry: ReadEntry) => this.#skip(entry))
+    this.#parser.on('entry', (entry: ReadEntry) => {
+      // the parser emits the next entry when this one is read, possibly before its file is closed
+      this.#handled = this.#handled.then(() => this.#handle(entry))
+      this.#handled.catch((error: unknown) => this.#fail(error))
+    })
   }
 
-  const parser = new Parser({ strict: true, zstd: false, brotli: false })
-  parser.on('error', (error: Error) => fail(damaged(error)))
-  parser.on('eof', () => {
-    ended = true
-  })
-  parser.on('ignoredEntry', (entry: ReadEntry) => handled(() => skipped(entry)))
-  parser.on('entry', (entry: ReadEntry) => {
-    // the parser emits the next entry when this one is read, possibly before its file is closed
-    done = done.then(() => taken(entry))
-    done.catch(fail)
-  })
+  async read(file: FileHandle): Promise<void> {
+    const source = file.createReadStream({ start: 0, autoClose: false })
+    const parsed = pipeline(source, createGunzip(), (chunks) => this.#parse(chunks as AsyncIterable<Buffer>))
+    try {
+      await this.#orFailure(parsed)
+    } catch (error) {
+      const reason = isInflateError(error) ? damaged(error) : error
+      this.#fail(reason)
+      throw reason
+    } finally {
+      await Promise.allSettled([parsed, this.#handled])
+    }
+  }
 
-  async function taken(entry: ReadEntry): Promise<void> {
-    reading.countEntry()
+  async #parse(chunks: AsyncIterable<Buffer>): Promise<void> {
+    const parser = this.#parser
+    let isFirst = true
+    for await (const chunk of chunks) {
+      // the parser would unpack a second layer by itself, uncounted
+      if (isFirst && chunk[0] === 0x1f && chunk[1] === 0x8b) throw invalid('the archive is compressed twice; send a plain tar.gz')
+      isFirst = false
+      this.#reading.countInflated(chunk.length)
+      if (this.#hasFailed) await this.#failure.promise
+      // padding after the end marker would pile up in the parser
+      if (!this.#hasEnded && !parser.write(chunk)) await this.#orFailure(once(parser, 'drain'))
+    }
+    const ended = once(parser, 'end')
+    parser.end()
+    await this.#orFailure(ended)
+    await this.#orFailure(this.#handled)
+  }
+
+  async #handle(entry: ReadEntry): Promise<void> {
+    const { admission, countEntry, onFile } = this.#reading
+    countEntry()
     const path = regular.has(entry.type) && !entry.path.endsWith('/') ? admission.admitFile(entry.path) : undefined
     if (path === undefined) {
       if (folder.has(entry.type) || entry.path.endsWith('/')) admission.passFolder(entry.path)
@@ -44,57 +83,35 @@ export async function readTarGz(file: FileHandle, reading: ArchiveReading): Prom
       entry.resume()
       return
     }
-    await reading.onFile({ path, executable: ((entry.mode ?? 0) & 0o111) !== 0, bytes: contentOf(entry) })
+    await onFile({ path, executable: ((entry.mode ?? 0) & 0o111) !== 0, bytes: this.#contentOf(entry) })
   }
 
-  /** Throws when the archive fails, as the parser then never ends the entry. */
-  async function* contentOf(entry: ReadEntry): AsyncGenerator<Buffer> {
+  async *#contentOf(entry: ReadEntry): AsyncGenerator<Buffer> {
     const chunks = entry[Symbol.asyncIterator]()
     for (;;) {
-      const next = await Promise.race([chunks.next(), failed.promise])
+      const next = await this.#orFailure(chunks.next())
       if (next.done) return
-      reading.countBytes(next.value.length)
+      this.#reading.countBytes(next.value.length)
       yield next.value
     }
   }
 
-  function skipped(entry: ReadEntry): void {
-    reading.countEntry()
-    if (!entry.meta) admission.skip(entry.path)
-  }
-
-  function handled(action: () => void): void {
+  #skip(entry: ReadEntry): void {
     try {
-      action()
+      this.#reading.countEntry()
+      if (!entry.meta) this.#reading.admission.skip(entry.path)
     } catch (error) {
-      fail(error)
+      this.#fail(error)
     }
   }
 
-  const inflated = pipeline(file.createReadStream({ start: 0, autoClose: false }), createGunzip(), async (chunks) => {
-    let first = true
-    for await (const chunk of chunks as AsyncIterable<Buffer>) {
-      // the parser would unpack a second layer by itself, uncounted
-      if (first && chunk[0] === 0x1f && chunk[1] === 0x8b) throw invalid('the archive is compressed twice; send a plain tar.gz')
-      first = false
-      reading.countInflated(chunk.length)
-      if (stopped) await failed.promise
-      // padding after the end marker would pile up in the parser
-      if (!ended && !parser.write(chunk)) await Promise.race([once(parser, 'drain'), failed.promise])
-    }
-    const finished = once(parser, 'end')
-    parser.end()
-    await Promise.race([finished, failed.promise])
-    await Promise.race([done, failed.promise])
-  })
-  try {
-    await Promise.race([inflated, failed.promise])
-  } catch (error) {
-    const reason = isInflateError(error) ? damaged(error) : error
-    fail(reason)
-    throw reason
-  } finally {
-    await Promise.allSettled([inflated, done])
+  #fail(error: unknown): void {
+    this.#hasFailed = true
+    this.#failure.reject(error)
+  }
+
+  #orFailure<T>(work: Promise<T>): Promise<T> {
+    return Promise.race([work, this.#failure.promise])
   }
 }
 

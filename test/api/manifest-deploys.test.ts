@@ -211,15 +211,15 @@ describe('blobs', () => {
     refused(await put(hashOf('x'), Buffer.from('x'), project), 402)
   })
 
-  test('D17: a blob of text has a gzip twin, another one not', async () => {
-    for (const [bytes, twin] of [
+  test('D17: a blob of text has a gzip variant, another one has none', async () => {
+    for (const [bytes, hasGzip] of [
       [Buffer.from('body { color: red }\n'.repeat(100)), true],
       [Buffer.alloc(2000), false],
     ] as const) {
       await put(hashOf(bytes), bytes)
       const encoded = await w.cas.open(hashOf(bytes), 'gzip')
       await encoded?.close()
-      expect(encoded !== undefined).toBe(twin)
+      expect(encoded !== undefined).toBe(hasGzip)
     }
   })
 })

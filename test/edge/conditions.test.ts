@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { acceptsGzip, matchedTag, parseRange, passesIfMatch } from '../../edge/conditions.ts'
+import { acceptsGzip, matchedETag, parseRange, passesIfMatch } from '../../edge/conditions.ts'
 import { openTestEdge, type TestEdge } from './test-edge.ts'
 
-const tags = { plain: '"abc"', gzip: '"abc-gzip"' }
+const etags = { plain: '"abc"', gzip: '"abc-gzip"' }
 
 test.each([
   ['"abc"', '"abc"'],
@@ -19,7 +19,7 @@ test.each([
   ['', undefined],
   ['"abcd"', undefined],
 ])('If-None-Match %s names %s', (header, tag) => {
-  expect(matchedTag(header, tags)).toBe(tag)
+  expect(matchedETag(header, etags)).toBe(tag)
 })
 
 test.each([
@@ -30,7 +30,7 @@ test.each([
   ['"x"', false],
   ['', false],
 ])('If-Match %s passes: %s', (header, passes) => {
-  expect(passesIfMatch(header, tags)).toBe(passes)
+  expect(passesIfMatch(header, etags)).toBe(passes)
 })
 
 test.each([

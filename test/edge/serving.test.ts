@@ -123,7 +123,7 @@ describe('serving rules', () => {
   })
 })
 
-describe('V17: gzip twins', () => {
+describe('V17: gzip variants', () => {
   test('a text is sent compressed to a client that accepts it', async () => {
     const answer = await edge.ask('/style.css', { headers: { 'accept-encoding': 'gzip, deflate, br' } })
     expect(answer.headers['content-encoding']).toBe('gzip')
@@ -148,7 +148,7 @@ describe('V17: gzip twins', () => {
   test.each([
     ['/tiny.txt', 'Accept-Encoding'],
     ['/logo.png', undefined],
-  ])('%s has no twin', async (path, vary) => {
+  ])('%s has no gzip variant', async (path, vary) => {
     const answer = await edge.ask(path, { headers: { 'accept-encoding': 'gzip' } })
     expect(answer.headers['content-encoding']).toBeUndefined()
     expect(answer.headers.vary).toBe(vary)

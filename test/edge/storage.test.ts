@@ -113,13 +113,13 @@ describe('reading', () => {
     expect(part.body.equals(large.subarray(1_000_000, 2_000_000))).toBe(true)
     const head = await edge.ask('/large.bin', { method: 'HEAD' })
     expect(head.headers['content-length']).toBe(String(large.length))
-    const twin = await edge.ask('/large.txt', { headers: { 'accept-encoding': 'gzip' } })
-    expect(twin.headers['content-encoding']).toBe('gzip')
+    const gzip = await edge.ask('/large.txt', { headers: { 'accept-encoding': 'gzip' } })
+    expect(gzip.headers['content-encoding']).toBe('gzip')
     // the last stream closes after its last byte was sent
     await expect.poll(() => counts.open).toBe(0)
   })
 
-  test('a twin that is large itself is streamed', async () => {
+  test('a gzip variant that is large itself is streamed', async () => {
     const { counts, wrap } = counting()
     await using edge = await openTestEdge({ wrap })
     const text = randomBytes(400_000).toString('hex')

@@ -25,7 +25,7 @@ export const log = createLogger('edge', 'silent')
 
 export type Files = Readonly<Record<string, string | Buffer>>
 
-/** Stores files as a deploy of them would: text with its gzip twin. Returns the hash of the manifest. */
+/** Stores files as a deploy of them would: text with its gzip variant. Returns the hash of the manifest. */
 export async function storeFiles(cas: Cas, files: Files): Promise<string> {
   const stored = Object.entries(files).map(async ([path, content]) => {
     const object = await cas.put(Buffer.from(content))

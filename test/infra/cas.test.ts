@@ -140,7 +140,7 @@ describe('storing', () => {
 })
 
 describe('sweeping', () => {
-  test('objects are listed once each, with or without twins, and nothing else', async () => {
+  test('objects are listed once each, with or without variants, and nothing else', async () => {
     const text = await cas.put(Buffer.from('text '.repeat(1000)))
     await cas.encode(text.sha256, 'gzip')
     const other = await cas.put(Buffer.from('other'))
@@ -149,7 +149,7 @@ describe('sweeping', () => {
     expect(await findMissing(cas, [text.sha256, 'a'.repeat(64), other.sha256])).toEqual(['a'.repeat(64)])
   })
 
-  test('an old object goes with its twins', async () => {
+  test('an old object goes with its variants', async () => {
     const { sha256 } = await cas.put(Buffer.from('text '.repeat(1000)))
     await cas.encode(sha256, 'gzip')
     expect(await cas.remove(sha256, soon())).toBe(true)
@@ -163,7 +163,7 @@ describe('sweeping', () => {
     expect((await (await cas.open(sha256))?.bytes())?.toString()).toBe('fresh')
   })
 
-  test('a twin without its object, as a crash leaves it, is listed and goes', async () => {
+  test('a variant without its object, as a crash leaves it, is listed and goes', async () => {
     const { sha256 } = await cas.put(Buffer.from('text '.repeat(1000)))
     await cas.encode(sha256, 'gzip')
     await rm(pathOf(sha256))

@@ -3,7 +3,7 @@ import { ApplicationFailure } from '@temporalio/common'
 import { counted } from '../../core/amounts.ts'
 import { afterGivingUpMs, isEnding, renewalAt, unreachablePauseMs } from '../../core/certificates.ts'
 import type { IssuedCertificate } from '../../infra/acme/acme.ts'
-import { openAuthorities } from '../../infra/acme/authorities.ts'
+import { type Authorities, openAuthorities } from '../../infra/acme/authorities.ts'
 import { AcmeError } from '../../infra/acme/errors.ts'
 import { createProofs, type Proofs } from '../../infra/acme/proofs.ts'
 import { createReachCheck } from '../../infra/acme/reach.ts'
@@ -29,90 +29,38 @@ export interface CertificateActivityDeps extends Services {
   readonly orderPatienceMs?: number | undefined
 }
 
-/** Without a word of the authority about it. */
+/** The pause after a rate limit, in units of the shortest pause, when the authority does not name one. */
 const rateLimitPauses = 60
 
-/** The steps of an order. The row decides, and the key of a new certificate never leaves its activity but sealed. */
+/** The steps of an order. The row decides, and the key of a new certificate leaves its activity only sealed. */
 export function createCertificateActivities(deps: CertificateActivityDeps): CertificateActivities {
-  const { db, config, keyring, log, clock } = deps
-  const after = (ms: number) => new Date(clock().getTime() + ms)
+  const { db, config, log, clock } = deps
   const authorities = openAuthorities(config, deps.orderPatienceMs)
   const proofs = openProofs(deps, authorities.account.thumbprint)
-
-  /** Undefined, with the order ended, when nobody may order for the name now; it begins anew when somebody may. */
-  async function take(step: OrderStep): Promise<CertificateRow | undefined> {
-    const row = await findOrder(db, step)
-    if (!row) await endOrder(db, step, { renew_at: clock(), error: null })
-    return row
-  }
-
-  async function issuersOf(signal: AbortSignal): Promise<readonly string[]> {
-    try {
-      return await (await authorities.get('real')).caaIdentities(signal)
-    } catch (error) {
-      // whether it works is seen at the order
-      if (error instanceof AcmeError) return []
-      throw error
-    }
-  }
-
-  async function keep(row: CertificateRow, run: OrderRun, issued: IssuedCertificate): Promise<OrderResult> {
-    const { certificate, key, notBefore, notAfter } = issued
-    const stored = await storeCertificate(deps, run, {
-      certificate,
-      key_sealed: seal(keyring, key, { table: 'certificates', id: row.id, column: 'key_sealed' }),
-      not_before: notBefore,
-      not_after: notAfter,
-      renew_at: renewalAt(notBefore, notAfter, Math.random()),
-    })
-    if (!stored) return { state: 'stale' }
-    log.info({ ...run, name: row.name, not_after: notAfter }, 'certificate issued')
-    return { state: 'issued', not_after: notAfter.toISOString() }
-  }
-
-  /** @throws a retryable failure for an authority that does not work or wants us to wait */
-  async function judge(error: unknown, row: CertificateRow, step: OrderStep): Promise<OrderResult> {
-    if (!(error instanceof AcmeError)) throw error
-    const { kind, message, retryAfterMs } = error
-    tellFailure(row, step, message)
-    if (kind === 'refused' || kind === 'invalid') return { state: 'refused', error: message }
-    const usual =
-      kind === 'rate_limited'
-        ? rateLimitPauses * step.retry_pause_ms
-        : unreachablePauseMs(activityInfo().attempt, step.retry_pause_ms)
-    const pauseMs = kind === 'rate_limited' ? (retryAfterMs ?? usual) : Math.max(retryAfterMs ?? 0, usual)
-    await setOrderError(db, step, { error: message, next_try_at: after(pauseMs) })
-    throw ApplicationFailure.create({ message, type: kind, nextRetryDelay: Math.ceil(pauseMs) })
-  }
-
-  function tellFailure({ name, not_after }: CertificateRow, { certificate_id, order_id }: OrderStep, error: string): void {
-    const level = isEnding(not_after, clock()) ? 'error' : 'warn'
-    log[level]({ certificate_id, order_id, name, not_after, error }, 'certificate not issued')
-  }
 
   return {
     checkOrder: (step) =>
       withHeartbeat(async (signal) => {
-        const row = await take(step)
+        const row = await findOpenOrder(deps, step)
         if (!row) return { state: 'stale' }
         const { tries } = row
         const can_rehearse = config.acme.stagingDirectory !== undefined
-        const { ok, message } = await proofs.check(row.name, await issuersOf(signal), signal)
+        const { ok, message } = await proofs.check(row.name, await listIssuers(authorities, signal), signal)
         return { state: ok ? 'passed' : 'failed', message, tries, can_rehearse }
       }),
 
     placeOrder: ({ rehearsal, ...step }) =>
       withHeartbeat(async (signal) => {
-        const row = await take(step)
+        const row = await findOpenOrder(deps, step)
         if (!row) return { state: 'stale' }
         if (row.issued_by === step.order_id) return { state: 'issued', not_after: row.not_after?.toISOString() ?? '' }
         const { name } = row
         try {
           const authority = await authorities.get(rehearsal ? 'rehearsal' : 'real')
           const issued = await authority.order({ names: [name], challenge: proofs.challengeOf(name, signal), signal })
-          return rehearsal ? { state: 'rehearsed' } : await keep(row, runOf(step), issued)
+          return rehearsal ? { state: 'rehearsed' } : await storeIssued(deps, row, runOf(step), issued)
         } catch (error) {
-          return await judge(error, row, step)
+          return await resultOfFailure(deps, error, row, step)
         }
       }),
 
@@ -121,7 +69,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
     },
 
     async giveUpOrder({ error, ...step }) {
-      await endOrder(db, step, { renew_at: after(afterGivingUpMs), error })
+      await endOrder(db, step, { renew_at: new Date(clock().getTime() + afterGivingUpMs), error })
       log.error({ ...runOf(step), error }, 'certificate order given up')
     },
 
@@ -130,6 +78,67 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
       return begun === 0 ? 'nothing is due, or enough is under way' : `began ${counted(begun, 'order')}`
     },
   }
+}
+
+/** Undefined, with the order ended, when nobody may order for the name now; another order begins when somebody may. */
+async function findOpenOrder({ db, clock }: CertificateActivityDeps, step: OrderStep): Promise<CertificateRow | undefined> {
+  const row = await findOrder(db, step)
+  if (!row) await endOrder(db, step, { renew_at: clock(), error: null })
+  return row
+}
+
+/** The names that CAA records use for the authority; none while it cannot be asked, as the order itself shows whether it works. */
+async function listIssuers(authorities: Authorities, signal: AbortSignal): Promise<readonly string[]> {
+  try {
+    return await (await authorities.get('real')).caaIdentities(signal)
+  } catch (error) {
+    if (error instanceof AcmeError) return []
+    throw error
+  }
+}
+
+async function storeIssued(
+  deps: CertificateActivityDeps,
+  row: CertificateRow,
+  run: OrderRun,
+  { certificate, key, notBefore, notAfter }: IssuedCertificate,
+): Promise<OrderResult> {
+  const stored = await storeCertificate(deps, run, {
+    certificate,
+    key_sealed: seal(deps.keyring, key, { table: 'certificates', id: row.id, column: 'key_sealed' }),
+    not_before: notBefore,
+    not_after: notAfter,
+    renew_at: renewalAt(notBefore, notAfter, Math.random()),
+  })
+  if (!stored) return { state: 'stale' }
+  deps.log.info({ ...run, name: row.name, not_after: notAfter }, 'certificate issued')
+  return { state: 'issued', not_after: notAfter.toISOString() }
+}
+
+/** @throws a retryable failure for an authority that does not work or wants us to wait */
+async function resultOfFailure(
+  deps: CertificateActivityDeps,
+  error: unknown,
+  row: CertificateRow,
+  step: OrderStep,
+): Promise<OrderResult> {
+  if (!(error instanceof AcmeError)) throw error
+  const { kind, message, retryAfterMs } = error
+  logFailure(deps, row, step, message)
+  if (kind === 'refused' || kind === 'invalid') return { state: 'refused', error: message }
+  const usual =
+    kind === 'rate_limited'
+      ? rateLimitPauses * step.retry_pause_ms
+      : unreachablePauseMs(activityInfo().attempt, step.retry_pause_ms)
+  const pauseMs = kind === 'rate_limited' ? (retryAfterMs ?? usual) : Math.max(retryAfterMs ?? 0, usual)
+  await setOrderError(deps.db, step, { error: message, next_try_at: new Date(deps.clock().getTime() + pauseMs) })
+  throw ApplicationFailure.create({ message, type: kind, nextRetryDelay: Math.ceil(pauseMs) })
+}
+
+function logFailure({ log, clock }: CertificateActivityDeps, row: CertificateRow, step: OrderStep, error: string): void {
+  const { name, not_after } = row
+  const level = isEnding(not_after, clock()) ? 'error' : 'warn'
+  log[level]({ ...runOf(step), name, not_after, error }, 'certificate not issued')
 }
 
 const runOf = ({ certificate_id, order_id }: OrderStep): OrderRun => ({ certificate_id, order_id })

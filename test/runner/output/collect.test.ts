@@ -60,7 +60,7 @@ async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBy
 
 const contentOf = async (sha256: string) => (await (await cas.open(sha256))?.bytes())?.toString()
 
-test('D11: stores every file, sorted, and text with a gzip twin', async () => {
+test('D11: stores every file, sorted, and text with a gzip variant', async () => {
   await put('b.css', 'body{}'.repeat(200))
   await put('a/z.png', 'p'.repeat(2000))
   await put('A.html')

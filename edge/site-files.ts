@@ -1,0 +1,74 @@
+import { LRUCache } from 'lru-cache'
+import { cachePolicy } from '../core/caching.ts'
+import type { ManifestEntry } from '../core/manifest.ts'
+import { compressible } from '../core/media.ts'
+import { findEntry } from '../infra/cas/manifests.ts'
+import { mediaTypeOf } from '../infra/media.ts'
+import type { ETags } from './conditions.ts'
+
+/** A published file with everything that its responses have in common. Headers are flat lists of names and values. */
+export interface SiteFile extends ManifestEntry {
+  readonly etags: ETags
+  /** Whether it is text, of which the storage may keep a gzip variant. */
+  readonly mayHaveGzip: boolean
+  /** Headers of every response with the plain bytes, without Content-Length. */
+  readonly plainHeaders: readonly string[]
+  /** Headers of every response with the gzip variant, without Content-Length. */
+  readonly gzipHeaders: readonly string[]
+  /** Headers of a 304, without the ETag. */
+  readonly unchangedHeaders: readonly string[]
+}
+
+export interface SiteFiles {
+  has(path: string): boolean
+  /** @throws when the deploy has no such file */
+  get(path: string): SiteFile
+}
+
+/** Roughly what a prepared file takes besides its path: three lists of headers, two ETags, the key. */
+const preparedBytes = 1500
+
+/** Prepares files of manifests as they are asked for, and remembers the latest ones of all manifests together. */
+export function createFileCache(maxBytes: number) {
+  const files = new LRUCache<string, SiteFile>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ path }) => preparedBytes + 4 * path.length,
+  })
+  return (manifestSha256: string, manifest: Buffer): SiteFiles => {
+    const find = (path: string) => {
+      const key = `${manifestSha256}/${path}`
+      const known = files.get(key)
+      if (known) return known
+      const entry = findEntry(manifest, path)
+      if (!entry) return undefined
+      const file = prepareFile(entry)
+      files.set(key, file)
+      return file
+    }
+    return {
+      has: (path) => find(path) !== undefined,
+      get(path) {
+        const file = find(path)
+        if (!file) throw new Error(`the deploy has no file ${path}`)
+        return file
+      },
+    }
+  }
+}
+
+function prepareFile(entry: ManifestEntry): SiteFile {
+  const type = mediaTypeOf(entry.path)
+  const mayHaveGzip = compressible(type)
+  const etags = { plain: `"${entry.sha256}"`, gzip: `"${entry.sha256}-gzip"` }
+  const vary = mayHaveGzip ? ['Vary', 'Accept-Encoding'] : []
+  const cacheControl = ['Cache-Control', cachePolicy(entry.path)]
+  const headers = ['Content-Type', type, ...cacheControl, ...vary, 'X-Content-Type-Options', 'nosniff']
+  return {
+    ...entry,
+    etags,
+    mayHaveGzip,
+    plainHeaders: [...headers, 'ETag', etags.plain, 'Accept-Ranges', 'bytes'],
+    gzipHeaders: [...headers, 'ETag', etags.gzip, 'Content-Encoding', 'gzip'],
+    unchangedHeaders: [...cacheControl, ...vary],
+  }
+}
