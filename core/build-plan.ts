@@ -2,7 +2,7 @@ import { maxPathBytes } from './limits.ts'
 import { judgePath, judgeSourcePath } from './manifest.ts'
 import { withoutEnd } from './trim.ts'
 
-/** Where builds write, in the specification's order: the first that exists is published. */
+/** The usual output folders of builds, in the specification's order: the first that exists is published. */
 export const outputFolders = [
   'dist',
   'build',
@@ -17,32 +17,32 @@ export const outputFolders = [
 
 export type Command = readonly [program: string, ...args: string[]]
 
-/** Majors of Node that builds may ask for; 20 when they ask for none. */
+/** The major versions of Node that builds may ask for; 20 is the default. */
 export const nodeMajors = [18, 20, 22, 24] as const
 export type NodeMajor = (typeof nodeMajors)[number]
 export const defaultNodeMajor: NodeMajor = 20
 
-/** Those of one name differ in the lock files that they read without changing them. */
+/** Versions of one manager differ in the lock files that they read without changing them. */
 export type PackageManager = 'npm' | 'pnpm-8' | 'pnpm-10' | 'yarn-1' | 'yarn-3' | 'yarn-4.13' | 'yarn-4.14' | 'yarn-4.18'
 
-/** Of several in one folder the first decides. */
+/** When a folder has several, the first of this list decides. */
 export const lockFiles = ['package-lock.json', 'npm-shrinkwrap.json', 'pnpm-lock.yaml', 'yarn.lock'] as const
 
 export interface LockFile {
   readonly name: (typeof lockFiles)[number]
-  /** Its beginning, where the version of its format stands. */
+  /** The beginning of the file, which has the version of its format. */
   readonly head: string
 }
 
-/** How the owner of a repository wants it built; null is as an archive is. */
+/** The build settings of a git connection; null means the same as for an archive. */
 export interface BuildSettings {
-  /** In place of the usual install; for the shell. */
+  /** A shell command that replaces the usual install. */
   readonly install_command: string | null
-  /** In place of the build script; for the shell. */
+  /** A shell command that replaces the build script. */
   readonly build_command: string | null
   /** The folder that is published. */
   readonly output_dir: string | null
-  /** Whether the root folder is that of the connection or of the site. */
+  /** Whether the root folder comes from the connection or from the site. */
   readonly root_dir_of: 'connection' | 'site'
 }
 
@@ -62,9 +62,9 @@ export type BuildPlan =
 const refused = (error: string) => ({ kind: 'refused', error }) as const
 
 /**
- * What to run for a source.
- * @param packageJson undefined when it has none, but a command to build it
- * @param lock the lock file that holds for it
+ * Plans the commands of a build.
+ * @param packageJson undefined when the source has none but the settings have a build command
+ * @param lock the lock file that applies to the project
  */
 export function planBuild(packageJson: string | undefined, lock: LockFile | undefined, settings?: BuildSettings): BuildPlan {
   const { install_command = null, build_command = null } = settings ?? {}
@@ -73,7 +73,7 @@ export function planBuild(packageJson: string | undefined, lock: LockFile | unde
   if (parsed.kind === 'refused' && (isUsualInstall || build_command === null)) return parsed
   if (build_command === null && !(parsed.kind === 'package' && hasBuildScript(parsed.content))) return noBuildScript(settings)
   const found = packageJson === undefined ? 'npm' : packageManagerOf(lock)
-  // a lock file that the usual install could not read says nothing of another one
+  // a lock file that the usual install cannot read does not matter to another command
   const packageManager = typeof found !== 'string' && !isUsualInstall ? 'npm' : found
   if (typeof packageManager !== 'string') return packageManager
   const [program = ''] = packageManager.split('-')
@@ -99,10 +99,10 @@ function noBuildScript(settings: BuildSettings | undefined) {
   return refused(`package.json has no "build" script: add one to "scripts" (for example "build": "vite build"), ${instead}`)
 }
 
-/** With the programs of installed packages, as a script of package.json has them. */
+/** Puts the programs of installed packages on the PATH, as for a script of package.json. */
 const shellCommand = (text: string): Command => ['sh', '-c', 'PATH="$PWD/node_modules/.bin:$PATH"; eval "$0"', text]
 
-/** As people write it. */
+/** The manager's name as people write it. */
 export const commandText = (command: Command) => (command[0] === 'sh' ? (command.at(-1) ?? '') : command.join(' '))
 
 function installCommand(manager: PackageManager, lock: LockFile | undefined): Command {
@@ -117,7 +117,7 @@ const pnpmByFormat: readonly [RegExp, PackageManager][] = [
 ]
 const yarnByFormat: Readonly<Record<string, PackageManager>> = { 6: 'yarn-3', 8: 'yarn-4.13', 9: 'yarn-4.14', 10: 'yarn-4.18' }
 
-/** The program that reads this lock file: newer and older ones would change or refuse it. */
+/** The version that reads this lock file: newer and older ones would change or refuse it. */
 function packageManagerOf(lock: LockFile | undefined): PackageManager | ReturnType<typeof refused> {
   if (lock?.name === 'pnpm-lock.yaml') return pnpmOf(lock.head)
   return lock?.name === 'yarn.lock' ? yarnOf(lock.head) : 'npm'
@@ -144,7 +144,7 @@ function yarnOf(head: string): PackageManager | ReturnType<typeof refused> {
   )
 }
 
-/** The range in `engines.node`; undefined when package.json names none, or is none. */
+/** The range in `engines.node`; undefined when package.json has none or is invalid. */
 export function enginesOf(packageJson: string): string | undefined {
   const parsed = parsePackage(packageJson)
   const engines = parsed.kind === 'package' ? parsed.content.engines : undefined
@@ -166,15 +166,15 @@ function parsePackage(packageJson: string) {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** @param written folders that the build made, as a hint */
+/** @param written the folders that the build created, as a hint */
 export const noOutputFolder = (written: readonly string[], settings?: BuildSettings) =>
   `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${settings ? ', or name its folder in output_dir of the git connection' : ''}${writtenInstead(written)}`
 
-/** @param written folders that the build made, as a hint */
+/** @param written the folders that the build created, as a hint */
 export const noOutputIndex = (folder: string, written: readonly string[]) =>
   `${folder} has no index.html; did the build write elsewhere?${writtenInstead(written.filter((name) => name !== folder))}`
 
-/** For the folder that the git connection names. `written` is undefined when nothing was built. */
+/** The refusal for the output folder of a git connection. `written` is undefined when nothing was built. */
 export const noOutputDir = (folder: string, written: readonly string[] | undefined) =>
   `${written ? 'the build wrote' : 'the repository has'} no folder ${quoted(folder)}, which the git connection names as output_dir; change output_dir of the git connection${writtenInstead(written ?? [])}`
 
@@ -192,7 +192,7 @@ function writtenInstead(folders: readonly string[]): string {
 
 const quoted = (folder: string) => JSON.stringify(folder)
 
-/** Where root_dir is to be changed. */
+/** Names the setting of root_dir that the owner has to change. */
 const ownerOf = (settings: BuildSettings | undefined) =>
   settings?.root_dir_of === 'connection' ? 'the git connection' : 'the site'
 
@@ -210,7 +210,7 @@ export const noStaticIndex = (settings?: BuildSettings) =>
     : 'the archive has no index.html at its root; pack the folder that holds index.html, or add a package.json with a "build" script to have it built'
 
 /**
- * The folder that wraps a whole source, with a slash at its end, or nothing: archives are often made one level too high.
+ * The folder that wraps the whole source, with a trailing slash, or an empty text: archives are often made one level too high.
  * Files that are never published, such as `.DS_Store`, do not count.
  */
 export function wrappingFolder(paths: Iterable<string>): string {
@@ -226,9 +226,9 @@ export function wrappingFolder(paths: Iterable<string>): string {
 }
 
 /**
- * Where the project lies in a source, for the folder that the settings name. Undefined when the source has no such folder. What wraps the
- * whole source is left out, unless a git connection says how it is built: its commands and folders begin at the root of the repository.
- * @returns `wrapping` as {@link wrappingFolder}, and the folder with a slash at its end
+ * Finds the project in a source by the folder of the settings. Undefined when the source has no such folder. A wrapping folder is left
+ * out, except with the settings of a git connection: their commands and folders begin at the root of the repository.
+ * @returns `wrapping` as {@link wrappingFolder}, and the folder with a trailing slash
  */
 export function locateProject(
   paths: ReadonlySet<string>,
@@ -239,14 +239,14 @@ export function locateProject(
   const wrapping = isExact ? '' : wrappingFolder(paths)
   if (rootDir === null) return { wrapping, folder: '' }
   const folder = `${rootDir}/`
-  // what wraps the source may be the very folder that is meant
+  // the wrapping folder may be the one that the settings name
   for (const outer of new Set(['', wrapping])) {
     for (const path of paths) if (path.startsWith(outer + folder)) return { wrapping: outer, folder }
   }
   return undefined
 }
 
-/** The folders from this one up to the source's root, each with a slash at its end; the root is empty. */
+/** The folders from this one up to the source's root, each with a trailing slash; the root is empty. */
 export function foldersUpwards(folder: string): string[] {
   const folders = [folder]
   for (let at = folder; at !== ''; ) {
@@ -256,7 +256,7 @@ export function foldersUpwards(folder: string): string[] {
   return folders
 }
 
-/** Reads the folder that a site's settings name; the root is null. What is longer than any path is refused before it is looked at. */
+/** Parses the folder of a site's settings; the root is null. A text longer than any path is refused before it is parsed. */
 export function parseRootDir(text: string): { ok: true; rootDir: string | null } | { ok: false; reason: string } {
   if (text.length > 4 * maxPathBytes) return { ok: false, reason: `is longer than ${maxPathBytes} bytes` }
   const trimmed = withoutEnd(text.trim().replace(/^(\.?\/)+/, ''), '/')

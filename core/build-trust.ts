@@ -1,7 +1,7 @@
 import type { SourceKind } from './deploy.ts'
 
 /**
- * How far a build is trusted. `production`: what was published to go live, and the connected branch. `preview`: `activate: false` and the
+ * How far a build is trusted. `production`: archives that go live, and the connected branch. `preview`: `activate: false` and the
  * branches of the connected repository. `fork`: pull requests of other repositories, whose authors are strangers to the project.
  */
 export type TrustLevel = 'production' | 'preview' | 'fork'
@@ -10,11 +10,11 @@ export interface TrustFacts {
   readonly source_kind: SourceKind
   /** Whether the deploy goes live when it is ready. */
   readonly activate: boolean
-  /** Of the branch preview; null when the deploy is of none, or that is not there any more. */
+  /** Whether the branch preview is of a fork; null when the deploy has no branch preview any more. */
   readonly from_fork: boolean | null
 }
 
-/** In doubt it is the lowest: a git deploy that does not go live and whose preview is gone may have been of a fork. */
+/** Chooses the lowest level in doubt: a git deploy that does not go live and whose preview is gone may have been of a fork. */
 export function trustOf({ source_kind, activate, from_fork }: TrustFacts): TrustLevel {
   if (activate) return 'production'
   return source_kind !== 'git' || from_fork === false ? 'preview' : 'fork'
@@ -27,8 +27,8 @@ const levelsRead: Readonly<Record<TrustLevel, readonly TrustLevel[]>> = {
 }
 
 /**
- * The levels whose packages a build may get, its own first; it sets packages aside for its own only. Reads go downward: what a less
- * trusted build has touched never reaches a more trusted one. A fork shares with nobody: it could read private packages, and tokens in
- * them. So does a level that is not known.
+ * The levels whose kept packages a build may use, its own first; it keeps packages for its own level only. Whatever a less trusted build
+ * has touched never reaches a more trusted one. A fork shares with nobody, because it could read private packages and tokens in them; an
+ * unknown level is treated as a fork.
  */
 export const readableLevels = (level: string): readonly TrustLevel[] => levelsRead[level as TrustLevel] ?? []

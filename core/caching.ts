@@ -1,8 +1,8 @@
-/** Values of `Cache-Control`. A page is asked for again each time, so that an activation shows at once. */
+/** Values of `Cache-Control`. Pages are revalidated each time, so that an activation shows at once. */
 const cachePolicies = { page: 'no-cache', hashed: 'max-age=31536000, immutable', other: 'max-age=300' } as const
 type CachePolicy = (typeof cachePolicies)[keyof typeof cachePolicies]
 
-/** How long a file may be kept by browsers and proxies (the specification's table, addendum E8). */
+/** How long browsers and proxies may cache a file (the specification's table, addendum E8). */
 export function cachePolicy(path: string): CachePolicy {
   if (/\.html$/i.test(path)) return cachePolicies.page
   const name = path.slice(path.lastIndexOf('/') + 1)
@@ -12,7 +12,7 @@ export function cachePolicy(path: string): CachePolicy {
 /** Folders whose files bundlers name after their content. */
 const hashedFolder = /(?:^|\/)(?:_astro|_next\/static|_nuxt|_app\/immutable)\//
 
-/** What stands between a separator (`.`, `-`, `_`) and the extension of a name, or its two extensions as in `.js.map`. */
+/** The part of a file name between a separator (`.`, `-`, `_`) and its extension, or its two extensions as in `.js.map`. */
 function hashCandidates(name: string): string[] {
   const parts = name.split('.')
   return [parts.length - 2, parts.length - 3].flatMap((index) => {
@@ -23,14 +23,14 @@ function hashCandidates(name: string): string[] {
 }
 
 const hex = /^(?:[0-9a-f]{8,}|[0-9A-F]{8,})$/
-/** As esbuild writes it. */
+/** A hash as esbuild writes it. */
 const base32 = /^[A-Z2-7]{8}$/
 const base62 = /^[A-Za-z0-9]{8,22}$/
-/** As Rollup and Vite write it; only this length, because a longer one with separators is a title: `Report-2-final`. */
+/** A hash as Rollup and Vite write it. Only this length: a longer text with separators is a title, such as `Report-2-final`. */
 const base64Url = /^[A-Za-z0-9_-]{8}$/
 const wordAndYear = /^[A-Za-z]+(?:19|20)\d\d$/
 
-/** Dates and plain words are not hashes: kept for a year by mistake, a file that changes would stay old for its visitors. */
+/** Dates and plain words are not hashes: visitors would keep an old version of such a file for a year. */
 function isContentHash(token: string): boolean {
   if (!/\d/.test(token) || !/[A-Za-z]/.test(token) || wordAndYear.test(token)) return false
   if (hex.test(token) || base32.test(token)) return true

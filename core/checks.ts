@@ -1,36 +1,36 @@
 import { folderOfLinks, resolve } from './checks/links.ts'
 import type { Finding } from './checks/recommendation.ts'
 
-/** What is to be known of an HTML file, whatever its path. */
+/** Facts about an HTML file that do not depend on its path. */
 export interface PageFacts {
-  /** A document of its own: it has a doctype, or a html, head or body tag. */
+  /** Whether it is a whole document: it has a doctype, or an html, head or body tag. */
   readonly isDocument: boolean
   readonly hasTitle: boolean
   readonly hasLang: boolean
   readonly hasViewport: boolean
   readonly hasDescription: boolean
   readonly hasIcon: boolean
-  /** Search engines are asked to leave it out. */
+  /** Whether it asks search engines not to index it. */
   readonly isUnlisted: boolean
-  /** Sends its visitors on at once. */
+  /** Whether it redirects visitors at once. */
   readonly forwards: boolean
-  /** Runs scripts that may take over the navigation. */
+  /** Whether it runs scripts that may take over the navigation. */
   readonly mayRoute: boolean
   readonly imagesWithoutAlt: number
-  /** Files that it loads over http: how many, and the first. */
+  /** Files that it loads over http: their number, and the first one. */
   readonly insecure: { readonly count: number; readonly first: string }
-  /** Of its base tag. */
+  /** The address of its base tag. */
   readonly base?: string | undefined
   /** References to the site's own files, as `internalPath` returns them, each once. */
   readonly links: readonly string[]
 }
 
-/** One published file with what its content told. */
+/** One published file with the facts of its content. */
 export interface CheckedFile {
   readonly path: string
   readonly size: number
   readonly page?: PageFacts | undefined
-  /** The kind of a secret in it. */
+  /** The kind of a secret that it contains. */
   readonly secret?: string | undefined
 }
 
@@ -42,13 +42,13 @@ const maxFileBytes = 10 * MB
 export const isPage = (path: string) => /\.html?$/i.test(path)
 const isImage = (path: string) => /\.(?:png|jpe?g|gif|webp|avif|bmp|tiff?|ico)$/i.test(path)
 const isCode = (path: string) => /\.(?:html?|css|m?js)$/i.test(path)
-/** Files by which a search engine recognises the owner. */
+/** Files by which a search engine verifies the owner. */
 const isProofOfOwner = (path: string) => /^(?:google|yandex_|pinterest-)[0-9a-f]+\.html$/.test(path)
 const isErrorPage = (path: string) => /(?:^|\/)[45]\d\d(?:\.html?|\/index\.html)$/i.test(path)
-/** Configuration of other platforms. */
+/** Configuration files of other platforms. */
 const foreignConfig = new Set(['_headers', '_redirects', 'netlify.toml', 'vercel.json'])
 
-/** What is to be said about one file. `isBroken` comes from `judgeLinks` over the files of the whole site. */
+/** The recommendations for one file. `isBroken` comes from `judgeLinks` over the files of the whole site. */
 export function checkFile(file: CheckedFile, isBroken: (path: string) => boolean): Finding[] {
   const { path, page } = file
   const findings = checkBytes(file)
@@ -83,7 +83,7 @@ function checkBytes({ path, size, secret }: CheckedFile): Finding[] {
   return findings
 }
 
-/** The addresses of the page that lead nowhere, as the page has them. */
+/** The broken links of the page, as it writes them. */
 function brokenLinks(path: string, page: PageFacts, isBroken: (path: string) => boolean): string[] {
   const folder = folderOfLinks(path, page.base)
   return page.links.filter((link) => {
@@ -92,7 +92,7 @@ function brokenLinks(path: string, page: PageFacts, isBroken: (path: string) => 
   })
 }
 
-/** What is to be said about the site as a whole. `start` is its index.html, undefined when that was not looked at. */
+/** The recommendations for the site as a whole. `start` is its index.html, undefined when that was not read. */
 export function checkSite(start: PageFacts | undefined, has: (path: string) => boolean, pageCount: number): Finding[] {
   const findings: Finding[] = []
   if (!start) return findings
@@ -114,7 +114,7 @@ const megabytes = (bytes: number) => `${(bytes / MB).toFixed(1)} MB`
 const maxExamples = 3
 const maxExampleLength = 80
 
-/** Some of the addresses, safe to print, and how many are left. */
+/** Lists some of the addresses, safe to print, and the number of the others. */
 function list(addresses: readonly string[], count: number): string {
   const shown = addresses.slice(0, maxExamples).map(printable)
   const left = count - shown.length

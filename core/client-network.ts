@@ -1,5 +1,5 @@
 /**
- * Whom limits per address are for: the IPv4 address, or the /64 network of an IPv6 address, because one client has all addresses of a
+ * The key of limits per address: the IPv4 address, or the /64 network of an IPv6 address, because one client has all addresses of such a
  * network. An address that carries an IPv4 address, such as `::ffff:192.0.2.1`, is kept whole.
  */
 export function networkOf(address: string): string {

@@ -1,11 +1,11 @@
 const maxDomainLength = 253
-/** With `*.` before the name and a dot behind it; longer texts are no domain in any script. */
+/** The longest domain with a leading `*.` and a final dot; a longer text is no domain in any script. */
 export const maxDomainTextLength = maxDomainLength + 3
 const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const onlyDigits = /^(?:\d+|0x[0-9a-f]*)$/
 
 export interface DomainRules {
-  /** Names of the platform itself: its domain, the base host and the preview host. Nothing under or over them can be a custom domain. */
+  /** Names of the platform itself: its domain, the base host and the preview host. No custom domain may be above or below them. */
   readonly ownHosts: readonly string[]
   readonly isPublicSuffix: (name: string) => boolean
   /** Whether a leading `*.` is permitted; refused when absent. */
@@ -15,10 +15,10 @@ export interface DomainRules {
 export type DomainVerdict = { readonly ok: true; readonly domain: string } | { readonly ok: false; readonly reason: string }
 
 /**
- * Lower-cases and checks a custom domain (addendum E14): LDH labels of 1 to 63 characters, at least two of them, no address,
- * nothing that belongs to the platform and no public suffix. One final dot is dropped.
+ * Lower-cases and checks a custom domain (addendum E14): LDH labels of 1 to 63 characters, at least two of them, no IP address,
+ * no name of the platform and no public suffix. One final dot is dropped.
  *
- * @param ascii the name after IDNA, as `toAsciiDomain` gives it; empty when it has no such form
+ * @param ascii the name after IDNA, as `toAsciiDomain` returns it; empty when the name has no ASCII form
  */
 export function parseDomain(ascii: string, { ownHosts, isPublicSuffix, allowWildcard = false }: DomainRules): DomainVerdict {
   const refuse = (reason: string) => ({ ok: false, reason }) as const
@@ -48,10 +48,10 @@ const isSameOrUnder = (name: string, parent: string) => name === parent || name.
 const withoutWildcard = (domain: string) => domain.replace(/^\*\./, '')
 
 /**
- * Which of a site's domains answer: of a name and the same name with `www.` the one that was added first, to which the other leads. A name
- * with a certificate never leads to one that has none yet.
+ * Pairs each of a site's domains with the one that it redirects to. Of a name and its `www.` counterpart, the one added first is primary
+ * and the other redirects to it; but a name with a certificate never redirects to one without.
  *
- * @param domains the verified ones, in the order in which they were added
+ * @param domains the verified domains, in the order in which they were added
  */
 export function withPrimaries(
   domains: readonly { readonly domain: string; readonly secured: boolean }[],
@@ -63,7 +63,7 @@ export function withPrimaries(
   })
 }
 
-/** Where the owner puts the TXT record that proves ownership. */
+/** The name of the TXT record that proves ownership. */
 export const verificationName = (domain: string) => `_svc-verify.${withoutWildcard(domain)}`
 
 export const challengePrefix = '_acme-challenge'
@@ -71,10 +71,10 @@ export const challengePrefix = '_acme-challenge'
 /** Where a certificate authority looks for the TXT record of a DNS-01 challenge (RFC 8555, 8.4). */
 export const challengeName = (domain: string) => `${challengePrefix}.${withoutWildcard(domain)}`
 
-/** What an owner's CNAME at `challengeName` must point to, so that the authority of the zone answers the challenge. */
+/** The target of an owner's CNAME at `challengeName`, so that the name server of the zone answers the challenge. */
 export const challengeAlias = (domain: string, zone: string) => `${challengeName(domain)}.${zone}`
 
-/** Whether any TXT record is the token. Records are whole: chunks joined; quotes that a panel has put around a value are dropped. */
+/** Whether any TXT record is the token. Records have their chunks joined; quotes that a DNS panel put around a value are dropped. */
 export function txtMatches(records: readonly string[], token: string): boolean {
   return token !== '' && records.some((record) => trimQuotes(record) === token)
 }
@@ -92,7 +92,7 @@ export interface ARecordVerdict {
   readonly message: string
 }
 
-/** Whether a domain's A records lead to the platform and nowhere else (addendum E14). It never decides about ownership. */
+/** Whether a domain's A records point to the platform and nowhere else (addendum E14). This never decides about ownership. */
 export function judgeA(found: readonly string[], expected: readonly string[]): ARecordVerdict {
   const wrong = found.filter((address) => !expected.includes(address))
   const wanted = expected.join(', ')
@@ -104,7 +104,7 @@ export function judgeA(found: readonly string[], expected: readonly string[]): A
   return verdict(true, 'the A record points to this platform')
 }
 
-/** One thing that was looked at for the owner of a domain; it never decides about ownership. */
+/** One check of a domain, shown to its owner; it never decides about ownership. */
 export interface Diagnosis {
   readonly check: DiagnosisCheck
   readonly ok: boolean
@@ -112,13 +112,13 @@ export interface Diagnosis {
   readonly message: string
 }
 
-/** `port_80`: whether our own token is answered there, as the certificate authority will ask for it. */
+/** `port_80`: whether the platform's token is served there, where the certificate authority will request it. */
 export const diagnosisChecks = ['txt', 'aaaa', 'cname', 'caa', 'name_servers', 'port_80'] as const
 export type DiagnosisCheck = (typeof diagnosisChecks)[number]
 export type Diagnostics = readonly Diagnosis[]
 
 export interface CaaRecord {
-  /** 128 marks a property that an authority must understand or refuse. */
+  /** 128 marks a critical property: an authority that does not understand it must refuse. */
   readonly flags: number
   readonly tag: string
   readonly value: string
@@ -129,10 +129,10 @@ export type CaaVerdict = { readonly ok: true } | { readonly ok: false; readonly 
 const knownTags = ['issue', 'issuewild', 'issuemail', 'issuevmc', 'iodef', 'contactemail', 'contactphone']
 
 /**
- * Whether CAA records permit one of the authority's names to issue (RFC 8659). Parameters such as `accounturi` are not judged.
+ * Whether CAA records permit one of the authority's names to issue (RFC 8659). Parameters such as `accounturi` are not evaluated.
  *
- * @param records those of the name itself or, when it has none, of its nearest parent that has some
- * @param issuers the names of the certificate authority; nothing is refused while they are unknown
+ * @param records the records of the name itself or, when it has none, of its nearest parent with some
+ * @param issuers the names of the certificate authority; while they are unknown, nothing is refused
  */
 export function caaAllows(
   records: readonly CaaRecord[],

@@ -44,5 +44,5 @@ export const tooManyRequests = (message: string, retryAfterSeconds: number) =>
   new AppError('too_many_requests', message, { retryAfterSeconds })
 export const unavailable = (message: string, retryAfterSeconds = 5) => new AppError('unavailable', message, { retryAfterSeconds })
 
-/** For `retryAfterSeconds`: whole seconds, at least one. */
+/** Milliseconds as `retryAfterSeconds`: whole seconds, at least one. */
 export const secondsUntil = (instant: Date, now: Date) => Math.max(1, Math.ceil((instant.getTime() - now.getTime()) / 1000))

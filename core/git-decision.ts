@@ -1,20 +1,20 @@
 import type { Forge, GitEvent, PullRequest, Push } from './git-events.ts'
 
-/** What of a connection decides about a push. */
+/** The settings of a connection that decide about a push. */
 export interface PushRules {
-  /** The branch that goes live. */
+  /** The branch whose deploys go live. */
   readonly branch: string
   readonly branch_previews: boolean
   readonly pull_request_previews: boolean
-  /** Patterns such as `docs/**` and `!docs/drafts/**`; none: every push counts. */
+  /** Patterns such as `docs/**` and `!docs/drafts/**`; with none, every push counts. */
   readonly watch_paths: readonly string[]
 }
 
-/** What is known of the ref that a push moves. */
+/** The known state of the ref that a push moves. */
 export interface KnownRef {
-  /** Of its newest deploy. */
+  /** The commit of its newest deploy. */
   readonly commit?: string | undefined
-  /** The owner lets this pull request of a fork be built. */
+  /** The owner has allowed builds of this pull request from a fork. */
   readonly fork_approved?: boolean
 }
 
@@ -26,7 +26,7 @@ export type PushDecision =
       readonly kind: 'preview'
       /** Names the preview, as `previewRef` does. */
       readonly ref: string
-      /** Where its commits are in the connected repository. */
+      /** The ref that has its commits in the connected repository. */
       readonly fetch_ref: string
       readonly commit: string | undefined
       readonly pull_request: number | undefined
@@ -45,13 +45,13 @@ const skipped = (reason: SkipReason, ends?: string): PushDecision => ({
 })
 
 /**
- * What names the preview of a branch or pull request in a site. Branches of forks may have any name, also that of the live branch, so
- * theirs is one that no branch can have.
+ * Names the preview of a branch or pull request within a site. A branch of a fork may have any name, even that of the live branch, so its
+ * preview gets a name that no branch can have.
  */
 export const previewRef = (event: Push | PullRequest, branch: string) =>
   event.kind === 'pull_request' && event.from_fork ? `pull:${event.number}` : (event.ref ?? branch)
 
-/** @param known of the ref that `previewRef` names */
+/** @param known the state of the ref that `previewRef` names */
 export function decidePush(forge: Forge, event: GitEvent, rules: PushRules, known: KnownRef = {}): PushDecision {
   if (event.kind === 'ping') return skipped('ping')
   if (event.kind === 'ignored') return skipped('event')
@@ -82,7 +82,7 @@ function decidePullRequest(forge: Forge, request: PullRequest, rules: PushRules,
   return { kind: 'preview', ref, fetch_ref, commit: request.commit, pull_request: request.number }
 }
 
-/** Where the base repository has the commits of a fork's pull request. Bitbucket Cloud does not have them. */
+/** The ref of the base repository that has the commits of a fork's pull request. Bitbucket Cloud has none. */
 function forkRef(forge: Forge, number: number): string | undefined {
   if (forge === 'github' || forge === 'gitea') return `refs/pull/${number}/head`
   if (forge === 'gitlab') return `refs/merge-requests/${number}/head`
@@ -102,20 +102,20 @@ const skipMarker = /\[(skip deploy|skip ci|ci skip)\]/i
 
 export const hasSkipMarker = (message: string) => skipMarker.test(message)
 
-/** Either may be abbreviated. */
+/** Compares two commits, either of which may be abbreviated. */
 export function isSameCommit(one: string | undefined, other: string | undefined): boolean {
   return one !== undefined && other !== undefined && (one.startsWith(other) || other.startsWith(one))
 }
 
 /**
- * Steps of comparing names with patterns that one push may cost, about 50 ms. 100 plain patterns and 4,000 files take a tenth of them;
- * patterns of many stars would take minutes.
+ * How many steps one push may take to match files against patterns: about 50 ms. 100 plain patterns and 4,000 files take a tenth of them;
+ * patterns with many stars could take minutes.
  */
 const maxSteps = 5_000_000
 
 /**
- * Whether any file is watched: the last pattern that fits a file decides, `!` before it takes the file out. When all patterns take out,
- * every other file is watched. A push whose files cannot be compared within bounds counts as watched: it is better built than missed.
+ * Whether any file is watched: the last pattern that matches a file decides, and `!` excludes the file. When all patterns exclude, every
+ * other file is watched. A push that takes more steps than allowed counts as watched, because building it is better than missing it.
  */
 export function touchesWatched(files: readonly string[], patterns: readonly string[]): boolean {
   if (patterns.length === 0) return true
@@ -131,11 +131,11 @@ export function touchesWatched(files: readonly string[], patterns: readonly stri
 
 interface Rule {
   readonly takesOut: boolean
-  /** Of the pattern, from the root. */
+  /** The segments of the pattern, from the root. */
   readonly parts: readonly Part[]
 }
 
-/** `**`, a name as it is, or one with `*` and `?`, of which `end` is what follows the last of them. */
+/** `**`, a literal name, or a name with `*` and `?`, where `end` is the text after the last of them. */
 type Part =
   | { readonly kind: 'folders' }
   | { readonly kind: 'name'; readonly name: string }
@@ -146,7 +146,7 @@ const folders: Part = { kind: 'folders' }
 function parseRule(pattern: string): Rule {
   const takesOut = pattern.startsWith('!')
   const names = (takesOut ? pattern.slice(1) : pattern).split('/').filter((name) => name !== '' && name !== '.')
-  // a folder stands for all below it
+  // a folder stands for everything below it
   return { takesOut, parts: names.length > 0 ? [...names.map(partOf), folders] : [] }
 }
 
@@ -160,7 +160,7 @@ interface Steps {
   left: number
 }
 
-/** Whether a path fits: `*` and `?` within a name, `**` over any folders. */
+/** Whether a path matches: `*` and `?` stay within a name, `**` spans any number of folders. */
 function fits({ parts }: Rule, names: readonly string[], steps: Steps): boolean {
   const isName = (part: Part, name: string) =>
     part.kind === 'name'
@@ -183,7 +183,7 @@ interface Sequence<Item> {
   readonly [index: number]: Item
 }
 
-/** Goes back to the last star only, so that it costs at most the product of both lengths; false when the steps are used up. */
+/** Backtracks to the last star only, so that it takes at most the product of both lengths; false when the steps are used up. */
 function wildcard<Part, Item>(
   pattern: Sequence<Part>,
   items: Sequence<Item>,

@@ -1,8 +1,8 @@
-/** What parses a webhook, and where reports go. Forgejo speaks as Gitea does. */
+/** The forges whose webhooks are parsed and which get reports. Forgejo is treated as Gitea. */
 export const forges = ['github', 'gitlab', 'gitea', 'bitbucket', 'bitbucket_dc', 'generic'] as const
 export type Forge = (typeof forges)[number]
 
-/** Names in lower case, as Node gives them. */
+/** Request headers, their names in lower case as in Node. */
 export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>
 
 export interface Push {
@@ -12,11 +12,11 @@ export interface Push {
   /** Undefined when the branch is gone or the sender does not say. */
   readonly commit: string | undefined
   readonly deleted: boolean
-  /** Of the head commit. */
+  /** The message of the head commit. */
   readonly message: string | undefined
   readonly author: string | undefined
   readonly repo_url: string | undefined
-  /** Undefined when the payload does not tell all of them. */
+  /** Undefined when the payload does not list all of them. */
   readonly changed_files: readonly string[] | undefined
 }
 
@@ -24,7 +24,7 @@ export interface PullRequest {
   readonly kind: 'pull_request'
   readonly number: number
   readonly action: 'opened' | 'updated' | 'closed'
-  /** The head branch, which lies in another repository when it is from a fork. */
+  /** The head branch; that of a fork is in another repository. */
   readonly ref: string
   /** Bitbucket Cloud abbreviates it to 12 digits. */
   readonly commit: string | undefined
@@ -33,7 +33,7 @@ export interface PullRequest {
   readonly title: string
   readonly message: string | undefined
   readonly author: string | undefined
-  /** Of the base, where the pull request is. */
+  /** The base repository, which has the pull request. */
   readonly repo_url: string | undefined
 }
 
@@ -41,7 +41,7 @@ export type GitEvent = Push | PullRequest | { readonly kind: 'ping' } | { readon
 
 export interface Delivery {
   readonly forge: Forge
-  /** As the forge names it. */
+  /** The forge's name of the event. */
   readonly event: string
   /** Never empty; one push to Bitbucket may move several branches. */
   readonly events: readonly GitEvent[]

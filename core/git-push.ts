@@ -10,7 +10,7 @@ export function headerOf(headers: Headers, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** Gitea sends GitHub's headers along with its own, so its own are looked for first (addendum E24). */
+/** Gitea sends GitHub's headers along with its own, so its own are checked first (addendum E24). */
 export function forgeOf(headers: Headers): { readonly forge: Forge; readonly event: string } | undefined {
   const has = (name: string) => headerOf(headers, name)
   const gitea = has('x-gitea-event') ?? has('x-forgejo-event')
@@ -26,8 +26,8 @@ export function forgeOf(headers: Headers): { readonly forge: Forge; readonly eve
 }
 
 /**
- * The text of the JSON in a body, which GitHub and Gitea put into a form unless they are set to send JSON; empty without one.
- * @returns undefined when the form is none
+ * Returns the JSON text of a body; GitHub and Gitea wrap it in a form unless they are set to send JSON. Empty for an empty body.
+ * @returns undefined for an invalid form
  */
 export function payloadText(headers: Headers, body: string): string | undefined {
   if (!headerOf(headers, 'content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded')) return body
@@ -38,7 +38,7 @@ export function payloadText(headers: Headers, body: string): string | undefined 
   }
 }
 
-/** Looked for instead of splitting the form, as a body of nothing but `&` would become millions of texts. */
+/** Finds the payload without splitting the form: a body of nothing but `&` would become millions of strings. */
 function formMember(body: string, name: string): string {
   const start = body.startsWith(`${name}=`) ? 0 : body.indexOf(`&${name}=`) + 1
   if (start === 0 && !body.startsWith(`${name}=`)) return ''
@@ -47,9 +47,9 @@ function formMember(body: string, name: string): string {
 }
 
 /**
- * What a delivery says. Its proof has to be checked before, on the raw bytes.
+ * Parses a webhook delivery. Its signature must have been checked before, on the raw bytes.
  * @param body the JSON of `payloadText`, or an empty object
- * @returns undefined when no forge is known by these headers
+ * @returns undefined when the headers belong to no known forge
  */
 export function parseDelivery(headers: Headers, body: unknown): Delivery | undefined {
   const sender = forgeOf(headers)
@@ -67,7 +67,7 @@ const parsers: Record<Forge, (event: string, body: unknown) => GitEvent[]> = {
   generic: (_event, body) => [parseGeneric(body)],
 }
 
-/** `{ref?, after?}` of a script or a forge that is not known here. */
+/** Parses `{ref?, after?}`, sent by a script or by an unknown forge. */
 function parseGeneric(body: unknown): GitEvent {
   const said = text(body, 'ref')
   const ref = branchOf(said)
@@ -80,7 +80,7 @@ function parseGeneric(body: unknown): GitEvent {
 
 const commitForm = /^[0-9a-f]{7,64}$/
 
-/** Whatever the forge, branches and commits have their form when they leave here. */
+/** Checks the form of branch names and commits, for every forge. */
 function checked(event: GitEvent): GitEvent {
   if (event.kind !== 'push' && event.kind !== 'pull_request') return event
   if (event.ref !== undefined && !isBranchName(event.ref)) return ignored('its branch has a name that git does not permit')

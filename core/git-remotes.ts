@@ -3,14 +3,14 @@ import { withoutEnd } from './trim.ts'
 export type RepoUrlVerdict = { readonly kind: 'ok'; readonly url: string } | { readonly kind: 'bad'; readonly reason: string }
 
 export interface RepoUrlRules {
-  /** Permits every port and plain http, for a forge in the own network. */
+  /** Permits every port and plain http, for a forge in a private network. */
   readonly allowPrivate: boolean
 }
 
 const maxUrlLength = 2048
 const hostForm = /^(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*)$/
 
-/** Judges the address of a repository and normalises it; the addresses behind its host are checked when it is fetched. */
+/** Checks and normalises the URL of a repository; the IP addresses of its host are checked when it is fetched. */
 export function judgeRepoUrl(text: string, { allowPrivate }: RepoUrlRules): RepoUrlVerdict {
   const bad = (reason: string) => ({ kind: 'bad', reason }) as const
   if (text.length > maxUrlLength) return bad(`is longer than ${maxUrlLength} characters`)
@@ -31,7 +31,7 @@ export function judgeRepoUrl(text: string, { allowPrivate }: RepoUrlRules): Repo
 
 const maxRefBytes = 255
 
-/** Whether git would take it as the name of a branch (git-check-ref-format). */
+/** Whether git accepts the text as the name of a branch (git-check-ref-format). */
 export function isBranchName(name: string): boolean {
   if (name === '' || name === '@' || name.length > maxRefBytes || !name.isWellFormed()) return false
   if (/[\p{Cc} ~^:?*[\\]|\.\.|@\{|\/\/|\.$|^[-/]|\/$/u.test(name)) return false
@@ -40,7 +40,7 @@ export function isBranchName(name: string): boolean {
 
 export const isCommitId = (text: string) => /^[0-9a-f]{40}$/.test(text)
 
-/** What to fetch: a commit, a full ref such as `refs/pull/3/head`, or a branch. Undefined when git knows no such name. */
+/** Parses what to fetch: a commit, a full ref such as `refs/pull/3/head`, or a branch. Undefined when git permits no such name. */
 export function refOf(name: string): { readonly commit: string } | { readonly ref: string } | undefined {
   if (isCommitId(name)) return { commit: name }
   if (!isBranchName(name)) return undefined
@@ -48,8 +48,9 @@ export function refOf(name: string): { readonly commit: string } | { readonly re
 }
 
 /**
- * What a forge takes as Basic credentials. A token with a colon is a user and a password already, as deploy tokens of GitLab and personal
- * ones of Bitbucket Data Center need it. Forges that are not listed take a token with any user (Gitea), or with this one (GitLab's OAuth).
+ * The Basic credentials that a forge accepts. A token with a colon is already a user and a password, as deploy tokens of GitLab and
+ * personal tokens of Bitbucket Data Center need it. Forges that are not listed accept a token with any user (Gitea), or with this one
+ * (GitLab's OAuth).
  */
 export function credentialsOf(host: string, token: string): { readonly username: string; readonly password: string } {
   const colon = token.indexOf(':')
@@ -59,7 +60,7 @@ export function credentialsOf(host: string, token: string): { readonly username:
 
 function userFor(host: string, token: string): string {
   if (host === 'github.com') return 'x-access-token'
-  // Atlassian's API tokens of an account begin so; access tokens of a repository, project or workspace do not
+  // API tokens of an Atlassian account begin so; access tokens of a repository, project or workspace do not
   if (host === 'bitbucket.org') return token.startsWith('ATATT') ? 'x-bitbucket-api-token-auth' : 'x-token-auth'
   return 'oauth2'
 }

@@ -2,7 +2,7 @@ import { freeSubdomainLength, maxSubdomainLength, minSubdomainLength } from './l
 
 const label = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/
 
-/** Names that belong to the platform or that would mislead visitors. */
+/** Names that are reserved for the platform or would mislead visitors. */
 const reserved = new Set(
   `www www1 www2 api apis mcp preview previews panel admin administrator mail email smtp imap pop pop3 ns ns1 ns2 ns3 ns4 dns
   status support help docs doc cdn static assets media img images app apps blog login logout signin signup register account
@@ -17,7 +17,7 @@ const reserved = new Set(
 
 export type SubdomainVerdict = { readonly ok: true; readonly subdomain: string } | { readonly ok: false; readonly reason: string }
 
-/** Lower-cases and checks a subdomain (addendum E13): one DNS label of 5 to 63 characters, no `--` at the third place. */
+/** Lower-cases and checks a subdomain (addendum E13): one DNS label of 5 to 63 characters, no `--` as third and fourth character. */
 export function parseSubdomain(raw: string): SubdomainVerdict {
   const subdomain = raw.toLowerCase()
   const refuse = (reason: string) => ({ ok: false, reason }) as const

@@ -1,14 +1,14 @@
-/** What nearly every request has: lower-case labels, the last one beginning with a letter, so that it is no address. */
+/** The usual form of a host: lower-case labels, the last one beginning with a letter, so that it is no IP address. */
 const plainHost = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
 const endsAsAddress = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/
 const maxHostLength = 253
 
 /**
- * The name that a request asks for: lower-case, punycode, without port and without the final dot of a full name.
- * Undefined when the request must be refused: no Host header or several, an address, user information, anything that is no name.
+ * Returns the host name of a request: lower-case, in punycode, without the port and the final dot of a fully qualified name.
+ * Undefined when the request must be refused: no Host header or several, an IP address, user information, or an invalid name.
  *
- * @param values every Host header of the request, bytes as Latin-1 as Node gives them
+ * @param values every Host header of the request, its bytes decoded as Latin-1, as Node does
  */
 export function parseHost(values: readonly string[]): string | undefined {
   const [raw] = values
@@ -21,7 +21,7 @@ export function parseHost(values: readonly string[]): string | undefined {
   return host.split('.').every((part) => label.test(part)) ? host : undefined
 }
 
-/** Undefined when it is no host. What a URL would drop or read as the end of the host is refused before. */
+/** Undefined when it is no host. Characters that a URL parser would drop or take for the end of the host are refused first. */
 function toAscii(name: string): string | undefined {
   const text = decodeUtf8(name)
   if (text === undefined || text === '' || /[\s\p{Cc}/\\?#@%[\]]/u.test(text)) return undefined

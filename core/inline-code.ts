@@ -1,6 +1,6 @@
 const maxLength = 300
 
-/** Without what breaks a line or turns its direction. */
+/** Removes characters that break a line or change its direction. */
 export const oneLine = (text: string) =>
   text
     .replaceAll(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ')
@@ -8,8 +8,8 @@ export const oneLine = (text: string) =>
     .trim()
 
 /**
- * A text of somebody else as one line of code: no link, image, mention, reference, emoji or HTML can be made of it. A pipe would end the
- * cell of a table, also in code, and whether a backslash saves it depends on the forge.
+ * Renders untrusted text as one line of Markdown code, so that it cannot become a link, image, mention, reference, emoji or HTML. A pipe
+ * is replaced: it would end a table cell even in code, and forges differ in whether a backslash escapes it.
  */
 export function inlineCode(text: string): string {
   const line = oneLine(text).slice(0, maxLength).toWellFormed().replaceAll('|', '¦')

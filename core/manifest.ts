@@ -18,17 +18,17 @@ export type PathVerdict =
   | { readonly kind: 'keep'; readonly path: string }
   /** A file that the platform never publishes; listed in `skipped_paths`. */
   | { readonly kind: 'skip'; readonly path: string }
-  /** A path that means something else than a file of the site. A JSON list is refused for it, an archive's entry is skipped. */
+  /** A path that cannot name a file of the site. In a JSON list it is refused; in an archive the entry is skipped. */
   | { readonly kind: 'bad'; readonly reason: string }
 
-/** Normalises a path of an upload and judges it (addendum E7), for what is published. */
+/** Normalises and checks a path of an upload that is published (addendum E7). */
 export function judgePath(raw: string): PathVerdict {
   const verdict = normalisePath(raw)
   if (verdict.kind === 'bad') return verdict
   return isServicePath(verdict.path) ? { kind: 'skip', path: verdict.path } : verdict
 }
 
-/** As {@link judgePath}, for a build's source: only repositories and installed packages are left out. */
+/** As {@link judgePath}, for the source of a build: only repositories and installed packages are left out. */
 export function judgeSourcePath(raw: string): PathVerdict {
   const verdict = normalisePath(raw)
   if (verdict.kind === 'bad') return verdict
@@ -42,7 +42,7 @@ const isControl = (code: number) => code < 0x20 || code === 0x7f
 function normalisePath(raw: string): Exclude<PathVerdict, { kind: 'skip' }> {
   const bad = (reason: string) => ({ kind: 'bad', reason }) as const
   if (!raw.isWellFormed()) return bad('is not valid Unicode')
-  // NFC makes a path shorter, but never by so much
+  // NFC may shorten a path, but never by this much
   if (raw.length > 4 * maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)
   const path = raw.normalize('NFC').replace(/^\/+/, '')
   if (path === '') return bad('is empty')
@@ -70,7 +70,7 @@ function utf8Length(text: string): number {
 
 const serviceNames = new Set(['.git', '.gitignore', '.npmrc', '.ds_store', 'thumbs.db', 'node_modules'])
 
-/** Compared without case, because a case-insensitive copy of the tree would merge the names. */
+/** Compared case-insensitively, because a case-insensitive copy of the tree would merge the names. */
 function isServicePath(path: string): boolean {
   const segments = path.toLowerCase().split('/')
   if (segments[0] === '__svc') return true

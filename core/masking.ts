@@ -3,15 +3,15 @@ const masked = '[masked]'
 const minValueLength = 4
 
 /**
- * What a secret looks like, and what stands in its place. Linear in the text: each pattern begins with fixed letters, and what may
- * follow them without a bound ends the pattern or cannot begin it again.
+ * The patterns of secrets, and their replacements. They take linear time: each pattern begins with fixed letters, and an unbounded part
+ * after them either ends the pattern or cannot begin it again.
  */
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g, masked],
-  // user:password@ of an address
+  // user:password@ in a URL
   [/:\/\/[^\s/?#@:"'`<>]{0,256}:[^\s/?#"'`<>]{1,512}@/g, `://${masked}@`],
   [/(authorization["']?\s{0,3}[:=]\s{0,3}["'`]?(?:bearer|basic|token)\s{1,3})[^\s"'`$<{[]{4,}/gi, `$1${masked}`],
-  // without the header's name also in prose, where no word holds a digit
+  // may also stand in prose without the header's name; a word of prose holds no digit
   [/\b(bearer|basic)(\s{1,3})(?=[A-Za-z0-9._~+/-]{0,256}[\d=])[A-Za-z0-9._~+/-]{12,}={0,2}/gi, `$1$2${masked}`],
   [/(?<![A-Za-z0-9])(_authToken|_auth|_password)(["']?\s{0,3}[=:]\s{0,3}["']?)(?![$[])[^\s"']{4,}/g, `$1$2${masked}`],
   [/(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/g, masked],
@@ -27,11 +27,11 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   [/(?<![A-Za-z0-9])sk-(?:proj|svcacct|ant)-[A-Za-z0-9_-]{20,}/g, masked],
 ]
 
-/** One look for the fixed letters with which the patterns begin spares most lines all of them. */
+/** The fixed letters with which the patterns begin: most lines hold none of them and need no other pattern. */
 const anyBeginning =
   /-----BEGIN |:\/\/|authorization|bearer|basic|_auth|_password|eyJ|whsec_|svc_|npm_|gh[opsur]_|github_pat_|gl[a-z]{2,5}-|xox|AKIA|ASIA|[sr]k_|sk-/i
 
-/** Replaces what looks like a secret, and the given values wherever they stand, by `[masked]`. */
+/** Replaces everything that looks like a secret, and every occurrence of the given values, by `[masked]`. */
 export function maskSecrets(text: string, values: readonly string[] = []): string {
   let shown = text
   for (const value of values) {
@@ -43,20 +43,20 @@ export function maskSecrets(text: string, values: readonly string[] = []): strin
 }
 
 export interface LineMasker {
-  /** The line as it may be shown; undefined for one inside a private key, whose first line has told of it. */
+  /** The line as it may be shown; undefined for a line inside a private key, as the key's first line is replaced by one mark. */
   line(text: string): string | undefined
-  /** The beginning of a line that has not ended yet. */
+  /** Masks the beginning of a line that has not ended yet. */
   start(text: string): string
 }
 
 const keyBegins = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY/
 const keyEnds = /-----END [A-Z ]{0,40}PRIVATE KEY/
-/** Base64, a header, or nothing, in a line without spaces at its end; a log may have put something in front. */
+/** A line of a private key: base64, a header, or nothing. A log may have put a prefix in front. */
 const keyBody = /^[^A-Za-z0-9]{0,8}(?:[A-Za-z0-9+/=]*|[A-Za-z-]{1,32}: .*)$/
 /** A key of 16,384 bits has 200 lines. */
 const maxKeyLines = 250
 
-/** `maskSecrets` for text that comes line by line: private keys have many. */
+/** `maskSecrets` for text that arrives line by line, because a private key has many lines. */
 export function createLineMasker(values: readonly string[] = []): LineMasker {
   let keyLines = 0
   return {

@@ -2,7 +2,7 @@
 export const planNames = ['free', 'start', 'pro', 'business', 'scale', 'enterprise'] as const
 export type PlanName = (typeof planNames)[number]
 
-/** What one plan allows. `null` is unlimited. */
+/** The limits of one plan. `null` is unlimited. */
 export interface Quotas {
   readonly sites: number | null
   readonly domains: number | null
@@ -11,7 +11,7 @@ export interface Quotas {
   readonly build_minutes_per_month: number | null
   readonly deploys_per_hour: number | null
   readonly autoreply_mails_per_month: number | null
-  /** Inactive deploys whose artifacts are kept for a rollback. */
+  /** How many inactive deploys are kept for a rollback. */
   readonly inactive_deploys: number | null
 }
 export type Plans = Readonly<Record<PlanName, Quotas>>
@@ -60,7 +60,7 @@ const rank = (plan: PlanName) => planNames.indexOf(plan)
 
 export const planAllows = (plan: PlanName, feature: Feature) => rank(plan) >= rank(featurePlans[feature])
 
-/** The plan as people read it: `Free`, `Start`. */
+/** The display name of the plan: `Free`, `Start`. */
 export const planTitle = (plan: PlanName) => plan.charAt(0).toUpperCase() + plan.slice(1)
 
 /** The title of the lowest plan that has the feature. */
@@ -77,8 +77,8 @@ export function upgradeLifts(plans: Plans, plan: PlanName, quota: keyof Quotas):
 }
 
 /**
- * How many names of one kind a project may hold at once, with those that it gave up and that are still kept from others: three times
- * what its plan lets it use, and ten. Null is unlimited.
+ * How many names of one kind a project may hold at once, including released names that are still reserved: three times the number that
+ * its plan allows, plus ten. Null is unlimited.
  */
 export const claimLimit = (quota: number | null) => (quota === null ? null : 3 * quota + 10)
 

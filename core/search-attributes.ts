@@ -1,6 +1,6 @@
 /**
- * Search attributes of workflows in Temporal, with their types; registered at the start of the embedded server, or by the operator of a
- * cluster.
+ * The search attributes of workflows in Temporal, with their types. They are registered at the start of the embedded server, or by the
+ * operator of a cluster.
  */
 export const searchAttributes = {
   ProjectId: 'Keyword',

@@ -9,10 +9,10 @@ const missing: Decision = { kind: 'missing' }
 const file = (path: string, status: 200 | 404 = 200): Decision => ({ kind: 'file', path, status })
 
 /**
- * What a request for a path is answered with (the specification's serving rules, addendum E8).
+ * Decides how a request for a path is answered (the specification's serving rules, addendum E8).
  *
  * @param path as {@link parseRequestPath} returns it
- * @param has whether the deploy contains a file, asked with a manifest path
+ * @param has whether the deploy contains a file; takes a manifest path
  */
 export function decide(path: string, has: (path: string) => boolean): Decision {
   if (isReserved(path)) return missing
@@ -30,31 +30,31 @@ function fallback(has: (path: string) => boolean): Decision {
   return has('index.html') ? file('index.html') : missing
 }
 
-/** The platform's own prefix. Without case, as the entrance in front of us compares it so. */
+/** The platform's own prefix, case-insensitive like Caddy's path matcher. */
 const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)
 
-/** A dot in the last segment, not at its start. */
+/** Whether the last segment has a dot that is not its first character. */
 const hasExtension = (path: string) => path.indexOf('.', path.lastIndexOf('/') + 2) !== -1
 
-/** `encodeURI` leaves what would end the path. */
+/** Also encodes `?` and `#`, which `encodeURI` leaves and which would end the path. */
 export const encodePath = (path: string) => encodeURI(path).replace(/[?#]/g, encodeURIComponent)
 
 export interface RequestTarget {
   /** Decoded, NFC, begins with exactly one slash, no empty, `.` or `..` segment; a slash at the end stays. */
   readonly path: string
-  /** As it came: empty, or from the `?` on. */
+  /** The raw query: empty, or beginning with `?`. */
   readonly query: string
-  /** Only of the absolute form: the authority as it came. */
+  /** The raw authority of a target in absolute form. */
   readonly authority?: string
 }
 
 const visibleAscii = /^[\x21-\x7e]*$/
 
-/** What makes a path worth more than a look: escapes, bytes that are no visible ASCII, empty segments, dots. */
+/** Whether a path needs the full checks: it has escapes, bytes that are no visible ASCII, empty segments or dots. */
 const needsCare = /[^\x21-\x7e]|[%\\]|\/\/|\/\.{1,2}(?:\/|$)/
 
 /**
- * Reads the target of a request line once and for all: everything after it sees only its result. Undefined when it must be
+ * Parses the target of a request line, once: all later code sees only the result. Undefined when it must be
  * refused: not a path, unescaped bytes that need escapes, invalid escapes or UTF-8, a control character, a backslash,
  * a fragment, a `.` or `..` segment.
  */

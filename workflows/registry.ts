@@ -4,7 +4,7 @@ import { restartDeploy } from '../services/deploys/restart.ts'
 import { listStalledDeploys } from '../services/deploys/runs.ts'
 import { restartDomain } from '../services/domains/connect.ts'
 import { listStalledDomains } from '../services/domains/connecting.ts'
-import { listWaitingMails } from '../services/emails/emails.ts'
+import { listWaitingEmails } from '../services/emails/emails.ts'
 import { listDueTrash } from '../services/removal/sites.ts'
 import { listSitesToReport } from '../services/reports/due.ts'
 import { listDueSubdomainChanges } from '../services/sites/subdomain-changes.ts'
@@ -13,7 +13,7 @@ import { type CertificateActivityDeps, createCertificateActivities } from './act
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
-import { createMailActivities, type MailActivityDeps } from './activities/emails.ts'
+import { createEmailActivities, type EmailActivityDeps } from './activities/emails.ts'
 import { createFetchActivities, type FetchActivityDeps } from './activities/fetch-repository.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createReportActivities } from './activities/reports.ts'
@@ -24,7 +24,7 @@ import { createStorageActivities } from './activities/storage.ts'
 import { orderStart } from './contract/certificates.ts'
 import { deployWorkflowId } from './contract/deploys.ts'
 import { domainWorkflowId } from './contract/domains.ts'
-import { mailStart } from './contract/emails.ts'
+import { emailStart } from './contract/emails.ts'
 import type { queues } from './contract/messages.ts'
 import { reportsSignal } from './contract/reports.ts'
 import { subdomainChangeStart, trashStart } from './contract/sites.ts'
@@ -32,7 +32,7 @@ import type { WorkflowInputs, WorkflowType } from './contract/workflows.ts'
 import { allPages, type FindStalled, firstBatch, pageOf, sameOccurrence } from './stalled.ts'
 
 /** What the activities of all workflows need. */
-export type WorkerDeps = MailActivityDeps &
+export type WorkerDeps = EmailActivityDeps &
   DomainActivityDeps &
   CertificateActivityDeps &
   CheckActivityDeps &
@@ -134,11 +134,11 @@ export const registry = {
       (site) => sameOccurrence(reportsSignal(site)),
     ),
   },
-  sendMail: {
-    activities: { control: [createMailActivities] },
+  sendEmail: {
+    activities: { control: [createEmailActivities] },
     stalled: firstBatch(
-      ({ services, movedBefore, limit }) => listWaitingMails(services.db, movedBefore, limit),
-      (mail) => sameOccurrence(mailStart({ ...mail, about: mail.subject })),
+      ({ services, movedBefore, limit }) => listWaitingEmails(services.db, movedBefore, limit),
+      (email) => sameOccurrence(emailStart({ ...email, about: email.subject })),
     ),
   },
   sweepStorage: {

@@ -1,10 +1,10 @@
 import type { Operation } from '../operation.ts'
-import { mailOperations } from './mails.ts'
+import { emailOperations } from './emails.ts'
 import { projectOperations } from './projects.ts'
 import { storageOperations } from './storage.ts'
 
 /** Every operation of the operator token. An address that sends many wrong tokens gets 429 from any of them. */
-export const operatorOperations: readonly Operation[] = [...projectOperations, ...mailOperations, ...storageOperations].map(
+export const operatorOperations: readonly Operation[] = [...projectOperations, ...emailOperations, ...storageOperations].map(
   (op) => ({
     ...op,
     errors: [...op.errors, 429],

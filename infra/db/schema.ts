@@ -165,8 +165,8 @@ interface SubdomainChanges {
   switched_at: Date | null
 }
 
-/** `kept`: no mail server is set. `failed`: the mail server does not take it. */
-export type MailOutcome = 'sent' | 'kept' | 'failed'
+/** `kept`: no mail server is set. `failed`: the mail server does not accept it. */
+export type EmailOutcome = 'sent' | 'kept' | 'failed'
 
 interface Mails {
   id: Generated<string>
@@ -177,7 +177,7 @@ interface Mails {
   text: string
   html: string
   created_at: Date
-  outcome: MailOutcome | null
+  outcome: EmailOutcome | null
   sent_at: Date | null
   kind: string
   about: string

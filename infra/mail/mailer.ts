@@ -1,12 +1,12 @@
 import { createTransport } from 'nodemailer'
 
-/** A mail server does not take a mail, and will not take it later either. The message is the server's. */
-export class MailRefused extends Error {
-  override readonly name = 'MailRefused'
+/** The mail server has refused an email for good. The message is the server's. */
+export class EmailRefused extends Error {
+  override readonly name = 'EmailRefused'
 }
 
-export interface Mail {
-  /** Names the mail: a repetition has the same Message-ID. */
+export interface OutgoingEmail {
+  /** Becomes the Message-ID, so that a repetition has the same one. */
   readonly id: string
   /** `Name <address>` or an address. */
   readonly sender: string
@@ -17,11 +17,11 @@ export interface Mail {
 }
 
 export interface Mailer extends AsyncDisposable {
-  /** Resolves when the mail server has taken it. @throws MailRefused, or whatever says that it cannot be reached */
-  send(mail: Mail): Promise<void>
+  /** Resolves when the mail server has accepted it. @throws EmailRefused, or another error when the server cannot be reached */
+  send(email: OutgoingEmail): Promise<void>
 }
 
-/** One plain address: what is quoted, commented, or a list could mean another recipient than it seems. */
+/** One plain address: a quoted or commented one, or a list, could mean another recipient than it seems. */
 const plainAddress = /^[a-z0-9._%+-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
 const addressOf = (sender: string) => /<([^<>]+)>\s*$/.exec(sender)?.[1] ?? sender.trim()
 
@@ -38,7 +38,7 @@ export function openMailer(url: string): Mailer {
   return {
     async send({ id, sender, recipient, subject, text, html }) {
       const from = addressOf(sender)
-      if (!plainAddress.test(recipient)) throw new MailRefused('the address is not one that mail can be sent to')
+      if (!plainAddress.test(recipient)) throw new EmailRefused('emails cannot be sent to this address')
       try {
         await transport.sendMail({
           messageId: `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
@@ -51,7 +51,7 @@ export function openMailer(url: string): Mailer {
           headers: { 'Auto-Submitted': 'auto-generated' },
         })
       } catch (error) {
-        throw isRefusal(error as NodeJS.ErrnoException) ? new MailRefused((error as Error).message, { cause: error }) : error
+        throw isRefusal(error as NodeJS.ErrnoException) ? new EmailRefused((error as Error).message, { cause: error }) : error
       }
     },
     async [Symbol.asyncDispose]() {
@@ -60,7 +60,7 @@ export function openMailer(url: string): Mailer {
   }
 }
 
-/** Of the recipient or the message, for good; a refused login or a full mailbox may be mended. */
+/** Whether the recipient or the message was refused for good. A refused login or a full mailbox may still be corrected. */
 function isRefusal({ code = '', responseCode = 0 }: NodeJS.ErrnoException & { responseCode?: number }): boolean {
   return responseCode >= 500 && ['EENVELOPE', 'EMESSAGE'].includes(code)
 }

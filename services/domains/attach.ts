@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { replacedLetter } from '../../core/domain-letters.ts'
+import { replacedEmail } from '../../core/domain-emails.ts'
 import { conflict } from '../../core/errors.ts'
 import { unprovenDomainPeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
-import { queueMailToOwner } from '../emails/emails.ts'
+import { queueEmailToOwner } from '../emails/emails.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { inTrash, lockSite, type SiteRow } from '../sites/sites.ts'
@@ -62,7 +62,7 @@ async function replaceUnproven(
   if (!replaced) return
   await signalWorkflows(tx, [domainChangedSignal({ domain_id: replaced.id, attempt: replaced.attempt })])
   const options = { sender: config.mail.from, now: times.now }
-  await queueMailToOwner(tx, replaced.project_id, replacedLetter(wanted.domain), options)
+  await queueEmailToOwner(tx, replaced.project_id, replacedEmail(wanted.domain), options)
 }
 
 const attached = (domain: string) =>

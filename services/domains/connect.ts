@@ -1,9 +1,9 @@
-import { givenUpLetter, liveLetter, uncertifiedLetter } from '../../core/domain-letters.ts'
+import { givenUpEmail, liveEmail, uncertifiedEmail } from '../../core/domain-emails.ts'
 import { type DomainState, isVerified } from '../../core/domain-state.ts'
 import { connectPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import { type DomainCheck, domainStart, type Settled } from '../../workflows/contract/domains.ts'
-import { queueMailToOwner } from '../emails/emails.ts'
+import { queueEmailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
@@ -49,7 +49,7 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
       return { state: 'waiting', message: look.message, next_check_at: next.toISOString() }
     }
     await setNextCheck(tx, run, null)
-    await queueMailToOwner(tx, project_id, givenUpLetter(domain.domain, site_name, look.message), mailOptions(services))
+    await queueEmailToOwner(tx, project_id, givenUpEmail(domain.domain, site_name, look.message), emailOptions(services))
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'domain given up'))
     return { state: 'given_up' }
   })
@@ -63,8 +63,8 @@ export async function settleDomain(services: Services, run: DomainRun): Promise<
     const settled = settledStates[stateOf(config, domain)]
     if (settled === 'stale' || settled === 'pending' || !(await setConnected(tx, run, clock()))) return settled
     const { project_id, site_name, secured } = domain
-    const text = settled === 'live' ? liveLetter(domain.domain, site_name, addressOf(config, domain)) : uncertified(domain)
-    await queueMailToOwner(tx, project_id, text, mailOptions(services))
+    const text = settled === 'live' ? liveEmail(domain.domain, site_name, addressOf(config, domain)) : uncertified(domain)
+    await queueEmailToOwner(tx, project_id, text, emailOptions(services))
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain, secured }, 'domain connected'))
     return settled
   })
@@ -92,10 +92,10 @@ export function restartDomain(services: Services, domain: StartedDomain, now: Da
 
 type StartedDomain = Parameters<typeof domainStart>[0]
 
-export const mailOptions = ({ config, clock }: Services) => ({ sender: config.mail.from, now: clock() })
+export const emailOptions = ({ config, clock }: Services) => ({ sender: config.mail.from, now: clock() })
 
 const uncertified = ({ domain, site_name, certificate_error }: DomainRecord) =>
-  uncertifiedLetter(domain, site_name, certificate_error ?? 'nothing')
+  uncertifiedEmail(domain, site_name, certificate_error ?? 'nothing')
 
 /** Where visitors open the domain; undefined for a wildcard. */
 function addressOf({ urls, http }: Config, { domain, secured }: DomainRecord): string | undefined {

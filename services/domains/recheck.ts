@@ -1,13 +1,13 @@
-import { lostLetter, missingLetter } from '../../core/domain-letters.ts'
+import { lostEmail, missingEmail } from '../../core/domain-emails.ts'
 import { isVerified } from '../../core/domain-state.ts'
 import { domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
-import { queueMailToOwner } from '../emails/emails.ts'
+import { queueEmailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 import { connectionStart } from './attach.ts'
-import { mailOptions } from './connect.ts'
+import { emailOptions } from './connect.ts'
 import { loseDomain, markMissing } from './connecting.ts'
 import { type DomainRecord, type DomainRow, nextRecheck, proveDomain, saveFindings, withDomain } from './domains.ts'
 import type { DomainLook } from './look-up.ts'
@@ -49,13 +49,13 @@ async function lose(tx: Tx, services: Services, domain: DomainRecord, now: Date)
   const { project_id, site_id, site_name } = domain
   const run = { domain_id: domain.id, attempt: domain.attempt }
   if (await markMissing(tx, run, now)) {
-    const text = missingLetter(domain.domain, site_name, lastMoment(domain.proven_at ?? now, now))
-    await queueMailToOwner(tx, project_id, text, mailOptions(services))
+    const text = missingEmail(domain.domain, site_name, lastMoment(domain.proven_at ?? now, now))
+    await queueEmailToOwner(tx, project_id, text, emailOptions(services))
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'proof of the domain missing'))
     return false
   }
   if (!(await loseDomain(tx, run, now, new Date(now.getTime() + config.dns.checkIntervalMs)))) return false
-  await queueMailToOwner(tx, project_id, lostLetter(domain.domain, site_name), mailOptions(services))
+  await queueEmailToOwner(tx, project_id, lostEmail(domain.domain, site_name), emailOptions(services))
   await startWorkflow(tx, connectionStart(services, { ...domain, attempt: run.attempt + 1 }))
   await bumpRoutes(tx, { site_id })
   tx.afterCommit(() => log.warn({ ...run, domain: domain.domain }, 'domain not verified any more'))

@@ -1,38 +1,38 @@
 import { type Selectable, sql } from 'kysely'
-import { maxMailsAboutOneThing } from '../../core/limits.ts'
-import type { Letter, MailTopic } from '../../core/mails.ts'
+import type { Email, EmailTopic } from '../../core/emails.ts'
+import { maxEmailsAboutOneThing } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
-import type { DB, MailOutcome } from '../../infra/db/schema.ts'
-import { mailStart } from '../../workflows/contract/emails.ts'
+import type { DB, EmailOutcome } from '../../infra/db/schema.ts'
+import { emailStart } from '../../workflows/contract/emails.ts'
 import { takeAllowance } from '../projects/allowances.ts'
 import type { Tx } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 
-export type MailRow = Selectable<DB['mails']>
+export type EmailRow = Selectable<DB['mails']>
 
 const hourMs = 3_600_000
 
 /**
- * Writes an email to the owner of a project and the start of its sending, in the transaction of its cause. Of many emails about the same
- * thing only the first few are written: no caller makes the platform flood an owner.
+ * Writes an email to the owner of a project and starts its sending, in the transaction that causes it. Of many emails about the same
+ * thing only the first few are written, so that no caller can make the platform flood an owner.
  */
-export async function queueMailToOwner(
+export async function queueEmailToOwner(
   tx: Tx,
   projectId: string,
-  letter: Letter,
+  email: Email,
   options: { readonly sender: string; readonly now: Date },
 ): Promise<void> {
-  const { kind, about } = letter
-  const allowance = { project_id: projectId, kind: `mail:${kind}:${about}`, limit: maxMailsAboutOneThing, periodMs: hourMs }
-  if (await takeAllowance(tx, allowance, options.now)) return await countSuppressedMail(tx, projectId, letter)
-  const { id } = await insertMailToOwner(tx, projectId, letter, options)
-  await startWorkflow(tx, mailStart({ id, project_id: projectId, about: letter.subject }))
+  const { kind, about } = email
+  const allowance = { project_id: projectId, kind: `mail:${kind}:${about}`, limit: maxEmailsAboutOneThing, periodMs: hourMs }
+  if (await takeAllowance(tx, allowance, options.now)) return await countSuppressedEmail(tx, projectId, email)
+  const { id } = await insertEmailToOwner(tx, projectId, email, options)
+  await startWorkflow(tx, emailStart({ id, project_id: projectId, about: email.subject }))
 }
 
-async function insertMailToOwner(
+async function insertEmailToOwner(
   tx: Tx,
   projectId: string,
-  { kind, about, subject, text, html }: Letter,
+  { kind, about, subject, text, html }: Email,
   { sender, now }: { readonly sender: string; readonly now: Date },
 ): Promise<{ id: string }> {
   return await tx
@@ -58,8 +58,8 @@ async function insertMailToOwner(
     .executeTakeFirstOrThrow()
 }
 
-/** Counts a mail that is not written on the newest one of its kind about the same thing. */
-async function countSuppressedMail(tx: Tx, projectId: string, { kind, about }: MailTopic): Promise<void> {
+/** Counts an email that is not written, on the newest email of its kind about the same thing. */
+async function countSuppressedEmail(tx: Tx, projectId: string, { kind, about }: EmailTopic): Promise<void> {
   await tx
     .updateTable('mails')
     .set((eb) => ({ suppressed: eb('suppressed', '+', 1) }))
@@ -76,12 +76,12 @@ async function countSuppressedMail(tx: Tx, projectId: string, { kind, about }: M
     .execute()
 }
 
-export function findMail(db: Db, id: string): Promise<MailRow | undefined> {
+export function findEmail(db: Db, id: string): Promise<EmailRow | undefined> {
   return db.selectFrom('mails').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** False when its outcome is known already. */
-export async function setMailOutcome(db: Db, id: string, outcome: MailOutcome, now: Date): Promise<boolean> {
+/** Stores the outcome; false when there is one already. */
+export async function setEmailOutcome(db: Db, id: string, outcome: EmailOutcome, now: Date): Promise<boolean> {
   const changed = await db
     .updateTable('mails')
     .set({ outcome, sent_at: outcome === 'sent' ? now : null })
@@ -91,8 +91,8 @@ export async function setMailOutcome(db: Db, id: string, outcome: MailOutcome, n
   return changed.numUpdatedRows > 0n
 }
 
-/** Newest first. */
-export function listMails(db: Db, { to, limit }: { to?: string | undefined; limit: number }): Promise<MailRow[]> {
+/** Lists emails, newest first. */
+export function listEmails(db: Db, { to, limit }: { to?: string | undefined; limit: number }): Promise<EmailRow[]> {
   return db
     .selectFrom('mails')
     .selectAll()
@@ -102,8 +102,12 @@ export function listMails(db: Db, { to, limit }: { to?: string | undefined; limi
     .execute()
 }
 
-/** Mails that were written before and of which nothing has become yet. */
-export function listWaitingMails(db: Db, before: Date, limit: number): Promise<Pick<MailRow, 'id' | 'project_id' | 'subject'>[]> {
+/** Lists emails that were written before the instant and have no outcome yet. */
+export function listWaitingEmails(
+  db: Db,
+  before: Date,
+  limit: number,
+): Promise<Pick<EmailRow, 'id' | 'project_id' | 'subject'>[]> {
   return db
     .selectFrom('mails')
     .select(['id', 'project_id', 'subject'])

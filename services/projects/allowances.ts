@@ -4,7 +4,7 @@ import type { Db } from '../../infra/db/database.ts'
 /** How often a project may do something: at most `limit` times, at least 1, within any `periodMs`, at most a day. */
 export interface Allowance {
   readonly project_id: string
-  /** What is done, and with what where each has an allowance of its own: `domain_adds`, `mail:domain_live:example.com`. */
+  /** The action, and its object where each object has an allowance of its own: `domain_adds`, `mail:domain_live:example.com`. */
   readonly kind: string
   readonly limit: number
   readonly periodMs: number

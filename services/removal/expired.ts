@@ -1,5 +1,5 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
-import { deliveryPeriodMs, mailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
+import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 
@@ -13,7 +13,7 @@ const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => (
   released_domains: sql`released_at < ${before(now, releasedDomainPeriodMs)}`,
   // no allowance counts what is older
   allowances: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
-  mails: sql`created_at < ${before(now, mailPeriodMs)}`,
+  mails: sql`created_at < ${before(now, emailPeriodMs)}`,
   git_deliveries: sql`received_at < ${before(now, deliveryPeriodMs)}`,
 })
 

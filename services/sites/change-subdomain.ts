@@ -1,10 +1,10 @@
+import { readable, subdomainChangeEmail } from '../../core/emails.ts'
 import { conflict, notFound, secondsUntil, tooManyRequests } from '../../core/errors.ts'
 import { formerSubdomainPeriodMs, maxCancelledChanges } from '../../core/limits.ts'
-import { readable, subdomainChangeLetter } from '../../core/mails.ts'
 import { siteUrl } from '../../infra/config.ts'
 import { databaseTime } from '../../infra/db/database.ts'
 import { cancelledSignal, subdomainChangeStart } from '../../workflows/contract/sites.ts'
-import { queueMailToOwner } from '../emails/emails.ts'
+import { queueEmailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
@@ -121,13 +121,13 @@ type AcceptedChange = SubdomainChangeRow & { readonly site_name: string; readonl
 
 /** Tells the owner, and starts the wait for the switch. */
 async function announce(tx: Tx, { config }: Services, { id, ...change }: AcceptedChange): Promise<void> {
-  const letter = subdomainChangeLetter({
+  const email = subdomainChangeEmail({
     site_id: change.site_id,
     site_name: change.site_name,
     old_url: siteUrl(config, change.old_subdomain),
     new_url: siteUrl(config, change.new_subdomain),
     switch_at: change.switch_at,
   })
-  await queueMailToOwner(tx, change.project_id, letter, { sender: config.mail.from, now: change.requested_at })
+  await queueEmailToOwner(tx, change.project_id, email, { sender: config.mail.from, now: change.requested_at })
   await startWorkflow(tx, subdomainChangeStart({ ...change, change_id: id }))
 }

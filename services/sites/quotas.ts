@@ -1,7 +1,7 @@
+import { readable } from '../../core/emails.ts'
 import { conflict, invalid, paymentRequired } from '../../core/errors.ts'
 import { isShortSubdomain } from '../../core/hostnames.ts'
 import { freeSubdomainLength } from '../../core/limits.ts'
-import { readable } from '../../core/mails.ts'
 import { claimLimit, type PlanName, planAllows, planFor, planTitle, upgradeLifts } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { ProjectRow } from '../projects/projects.ts'

@@ -198,7 +198,7 @@ const call = (tenant: Tenant, endpoint: string, json?: object) => w.call(endpoin
 const storageOf = async ({ id }: Tenant) =>
   (await w.call(`GET /operator/v1/projects/${id}`, { key: operatorToken })).body.usage.storage_bytes
 
-test('keys, sites, deploys and mails are there, and the live deploy is served', async () => {
+test('keys, sites, deploys and emails are there, and the live deploy is served', async () => {
   expect((await call(owner, 'GET /api/v1/sites')).body.map((site: any) => site.id)).toEqual([owner.site_id])
   const listed = (await call(owner, `GET /api/v1/sites/${owner.site_id}/deploys`)).body
   expect(listed.map(({ id, status, artifacts_purged }: any) => [id, status, artifacts_purged])).toEqual([

@@ -415,7 +415,7 @@ export const countedAttacks: readonly CountedAttack[] = [
   {
     name: '25 subdomain changes, each cancelled',
     plan: 'pro',
-    what: 'mails to the owner',
+    what: 'emails to the owner',
     most: 8,
     async count({ platform, project: { key }, site }) {
       for (let i = 0; i < 25; i++) {

@@ -64,6 +64,6 @@ export async function reportToForge(input: ForgeReportsInput): Promise<void> {
   await reports.dueReports(input)
 }
 
-export async function sendMail(): Promise<void> {
+export async function sendEmail(): Promise<void> {
   await sleep(1)
 }

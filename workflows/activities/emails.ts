@@ -1,38 +1,38 @@
-import { type Mailer, MailRefused } from '../../infra/mail/mailer.ts'
-import { findMail, setMailOutcome } from '../../services/emails/emails.ts'
+import { EmailRefused, type Mailer } from '../../infra/mail/mailer.ts'
+import { findEmail, setEmailOutcome } from '../../services/emails/emails.ts'
 import type { Services } from '../../services/services.ts'
-import type { MailActivities } from '../contract/emails.ts'
+import type { EmailActivities } from '../contract/emails.ts'
 
-export interface MailActivityDeps extends Services {
-  /** Undefined: mails are kept. */
+export interface EmailActivityDeps extends Services {
+  /** Undefined when no mail server is set: emails are kept then. */
   readonly mailer: Mailer | undefined
 }
 
-export function createMailActivities({ db, mailer, log, clock }: MailActivityDeps): MailActivities {
+export function createEmailActivities({ db, mailer, log, clock }: EmailActivityDeps): EmailActivities {
   return {
-    async sendMail({ mail_id }) {
-      const mail = await findMail(db, mail_id)
-      if (!mail) return 'failed'
-      const outcome = mail.outcome ?? (await send(mail))
-      await setMailOutcome(db, mail_id, outcome, clock())
+    async sendEmail({ email_id }) {
+      const email = await findEmail(db, email_id)
+      if (!email) return 'failed'
+      const outcome = email.outcome ?? (await send(email))
+      await setEmailOutcome(db, email_id, outcome, clock())
       return outcome
     },
 
-    async giveUpMail({ mail_id }) {
-      if (await setMailOutcome(db, mail_id, 'failed', clock())) log.error({ mail_id }, 'mail given up')
+    async giveUpEmail({ email_id }) {
+      if (await setEmailOutcome(db, email_id, 'failed', clock())) log.error({ email_id }, 'email given up')
     },
   }
 
-  async function send(mail: NonNullable<Awaited<ReturnType<typeof findMail>>>) {
+  async function send(email: NonNullable<Awaited<ReturnType<typeof findEmail>>>) {
     if (!mailer) return 'kept'
     try {
-      await mailer.send(mail)
-      log.info({ mail_id: mail.id }, 'mail sent')
+      await mailer.send(email)
+      log.info({ email_id: email.id }, 'email sent')
       return 'sent'
     } catch (error) {
-      if (!(error instanceof MailRefused)) throw error
+      if (!(error instanceof EmailRefused)) throw error
       // the text of the answer may name the recipient
-      log.warn({ mail_id: mail.id }, 'mail refused by the mail server')
+      log.warn({ email_id: email.id }, 'email refused by the mail server')
       return 'failed'
     }
   }

@@ -1,26 +1,26 @@
 import type { WorkflowStart } from './messages.ts'
 
-export interface MailInput {
-  readonly mail_id: string
+export interface EmailInput {
+  readonly email_id: string
 }
 
 /** Activities of the control queue, implemented in `activities/emails.ts`. */
-export interface MailActivities {
-  /** Sends a mail that was not sent yet; answers what has become of it. Repeating it may send it twice only when the answer of the mail server was lost. */
-  sendMail(input: MailInput): Promise<'sent' | 'kept' | 'failed'>
-  /** After all tries. */
-  giveUpMail(input: MailInput): Promise<void>
+export interface EmailActivities {
+  /** Sends an email that was not sent yet, and returns the outcome. A repetition sends it twice only when the answer of the mail server was lost. */
+  sendEmail(input: EmailInput): Promise<'sent' | 'kept' | 'failed'>
+  /** Marks the email as failed, after all tries. */
+  giveUpEmail(input: EmailInput): Promise<void>
 }
 
-/** Neither the recipient nor the text: what Temporal stores is not encrypted. */
-export const mailStart = (mail: {
+/** Holds neither the recipient nor the text, because Temporal does not encrypt what it stores. */
+export const emailStart = (email: {
   readonly id: string
   readonly project_id: string
   readonly about: string
-}): WorkflowStart<'sendMail', MailInput> => ({
-  workflow_id: `mail:${mail.id}`,
-  type: 'sendMail',
-  input: { mail_id: mail.id },
-  summary: `mail: ${mail.about.slice(0, 100)}`,
-  attributes: { ProjectId: mail.project_id, Trigger: 'api' },
+}): WorkflowStart<'sendEmail', EmailInput> => ({
+  workflow_id: `email:${email.id}`,
+  type: 'sendEmail',
+  input: { email_id: email.id },
+  summary: `email: ${email.about.slice(0, 100)}`,
+  attributes: { ProjectId: email.project_id, Trigger: 'api' },
 })

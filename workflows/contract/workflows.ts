@@ -1,7 +1,7 @@
 import type { OrderInput } from './certificates.ts'
 import type { DeployInput } from './deploys.ts'
 import type { DomainInput } from './domains.ts'
-import type { MailInput } from './emails.ts'
+import type { EmailInput } from './emails.ts'
 import type { WorkflowSignal, WorkflowStart } from './messages.ts'
 import type { ForgeReportsInput } from './reports.ts'
 import type { SubdomainChangeInput, TrashInput } from './sites.ts'
@@ -15,7 +15,7 @@ export interface WorkflowInputs {
   readonly expireTrashedSite: TrashInput
   readonly switchSubdomain: SubdomainChangeInput
   readonly reportToForge: ForgeReportsInput
-  readonly sendMail: MailInput
+  readonly sendEmail: EmailInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
   /** Takes none, as the next one. */

@@ -1,5 +1,5 @@
-/** What owners get mails about. */
-export type MailKind =
+/** The kinds of emails that owners get. */
+export type EmailKind =
   | 'subdomain_change'
   | 'domain_live'
   | 'domain_uncertified'
@@ -8,21 +8,21 @@ export type MailKind =
   | 'domain_missing'
   | 'domain_lost'
 
-export interface MailTopic {
-  readonly kind: MailKind
+export interface EmailTopic {
+  readonly kind: EmailKind
   /** The site or the domain that it is about. */
   readonly about: string
 }
 
-/** What a mail says, as plain text and as HTML. */
-export interface Letter extends MailTopic {
+/** An email without its recipient, as plain text and as HTML. */
+export interface Email extends EmailTopic {
   readonly subject: string
   readonly text: string
   readonly html: string
 }
 
-/** Both forms from plain paragraphs: nothing in them is markup, addresses become links. A subject is one line whatever it is made of. */
-export function letter(topic: MailTopic, subject: string, paragraphs: readonly string[]): Letter {
+/** Composes both forms from plain paragraphs: markup in them is escaped, and URLs become links. The subject becomes one line. */
+export function composeEmail(topic: EmailTopic, subject: string, paragraphs: readonly string[]): Email {
   return {
     ...topic,
     subject: oneLine(subject).slice(0, 200),
@@ -41,22 +41,22 @@ function linked(text: string): string {
   return withLinks.replaceAll('\n', '<br>\n')
 }
 
-/** An instant as people read it: `21 Nov 2026, 14:05 UTC`. */
+/** Formats an instant for people: `21 Nov 2026, 14:05 UTC`. */
 export function readable(instant: Date): string {
   const date = instant.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' })
   return `${date}, ${instant.toISOString().slice(11, 16)} UTC`
 }
 
-/** To the owner, when a change of a site's address was requested. */
-export function subdomainChangeLetter(change: {
+/** Tells the owner that a change of a site's address was requested. */
+export function subdomainChangeEmail(change: {
   readonly site_id: string
   readonly site_name: string
   readonly old_url: string
   readonly new_url: string
   readonly switch_at: Date
-}): Letter {
+}): Email {
   const { site_id, site_name, old_url, new_url, switch_at } = change
-  return letter({ kind: 'subdomain_change', about: site_id }, `${site_name} moves to ${new_url}`, [
+  return composeEmail({ kind: 'subdomain_change', about: site_id }, `${site_name} moves to ${new_url}`, [
     `The site ${oneLine(site_name)} gets another address on ${readable(switch_at)}.`,
     `Now: ${old_url}\nThen: ${new_url}`,
     `The new address is reserved for the site already. After the change the old one leads to it for 30 days.`,

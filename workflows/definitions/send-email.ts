@@ -1,41 +1,41 @@
 import { ActivityFailure, isCancellation, proxyActivities, setCurrentDetails, upsertMemo } from '@temporalio/workflow'
-import type { MailActivities, MailInput } from '../contract/emails.ts'
+import type { EmailActivities, EmailInput } from '../contract/emails.ts'
 
-const { sendMail: send } = proxyActivities<MailActivities>({
-  summary: 'hand the mail to the mail server',
+const { sendEmail: send } = proxyActivities<EmailActivities>({
+  summary: 'hand the email to the mail server',
   startToCloseTimeout: '2m',
   // a mail server may be away over a weekend
   scheduleToCloseTimeout: '3d',
   retry: { initialInterval: '5s', backoffCoefficient: 2, maximumInterval: '30m' },
 })
-const { giveUpMail } = proxyActivities<MailActivities>({
-  summary: 'note that the mail was not sent',
+const { giveUpEmail } = proxyActivities<EmailActivities>({
+  summary: 'note that the email was not sent',
   startToCloseTimeout: '30s',
   retry: { initialInterval: '1s', maximumInterval: '1m' },
 })
 
-const told = {
+const details = {
   sent: '✅ sent',
   kept: '➖ kept: PLINTH_SMTP_URL is not set',
-  failed: '❌ the mail server does not take it',
+  failed: '❌ refused by the mail server',
   given_up: '❌ not sent: the mail server was away for three days',
 }
 
-/** Hands one mail to the mail server; it stays readable in the database whatever becomes of it. */
-export async function sendMail(input: MailInput): Promise<keyof typeof told> {
+/** Hands one email to the mail server. The email stays readable in the database, whatever the outcome. */
+export async function sendEmail(input: EmailInput): Promise<keyof typeof details> {
   setCurrentDetails('⏳ waiting for the mail server')
   const outcome = await sendOrGiveUp(input)
-  setCurrentDetails(told[outcome])
-  upsertMemo({ outcome: told[outcome] })
+  setCurrentDetails(details[outcome])
+  upsertMemo({ outcome: details[outcome] })
   return outcome
 }
 
-async function sendOrGiveUp(input: MailInput): Promise<keyof typeof told> {
+async function sendOrGiveUp(input: EmailInput): Promise<keyof typeof details> {
   try {
     return await send(input)
   } catch (error) {
     if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
-    await giveUpMail(input)
+    await giveUpEmail(input)
     return 'given_up'
   }
 }

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { mailPeriodMs } from '../../core/limits.ts'
-import { letter, type MailKind } from '../../core/mails.ts'
-import { queueMailToOwner } from '../../services/emails/emails.ts'
+import { composeEmail, type EmailKind } from '../../core/emails.ts'
+import { emailPeriodMs } from '../../core/limits.ts'
+import { queueEmailToOwner } from '../../services/emails/emails.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import { transact } from '../../services/transact.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
@@ -35,38 +35,38 @@ beforeEach(() => {
   server.received.length = 0
 })
 
-const listMails = async (at: World, to: string) =>
+const listEmails = async (at: World, to: string) =>
   (await at.call(`GET /operator/v1/mails?to=${encodeURIComponent(to)}`, { key: operatorToken })).body
 
-/** A project whose owner has this address, and a mail to that owner. */
+/** A project whose owner has this address, and an email to that owner. */
 async function queue(at: World, owner_email: string, subject = 'Hello', paragraphs = ['How are you?']) {
   const row = { name: 'mailing', owner_email, plan: 'free' as const }
   const { id } = await at.db.insertInto('projects').values(row).returning('id').executeTakeFirstOrThrow()
-  await transact(at, (tx) => queueMailToOwner(tx, id, letter(topic, subject, paragraphs), { sender, now: new Date() }))
+  await transact(at, (tx) => queueEmailToOwner(tx, id, composeEmail(topic, subject, paragraphs), { sender, now: new Date() }))
   return owner_email
 }
-const outcomeOf = async (at: World, to: string) => (await listMails(at, to))[0].outcome
+const outcomeOf = async (at: World, to: string) => (await listEmails(at, to))[0].outcome
 const soon = { timeout: 20_000, interval: 50 }
 
-describe('a mail', () => {
+describe('an email', () => {
   test('is sent once, to exactly the owner, in plain text and in HTML, and stays readable', async () => {
     const to = await queue(w, 'anna@example.com', 'Hi <b>', ['See https://example.com/a?b=1&c=2.', '<script>x</script>'])
     await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
     expect(server.received).toHaveLength(1)
-    const [mail] = server.received
-    const [kept] = await listMails(w, to)
-    expect(mail).toMatchObject({
+    const [email] = server.received
+    const [kept] = await listEmails(w, to)
+    expect(email).toMatchObject({
       envelope: { from: 'noreply@plinth.example', to: ['anna@example.com'] },
       from: { address: 'noreply@plinth.example', name: 'Plinth' },
       to: [{ address: 'anna@example.com' }],
       subject: 'Hi <b>',
       messageId: `<${kept.id}@plinth.example>`,
     })
-    expect(mail?.headers).toContainEqual(expect.objectContaining({ key: 'auto-submitted', value: 'auto-generated' }))
-    expect(mail?.text).toContain('<script>x</script>')
-    expect(mail?.html).toContain('&lt;script&gt;')
-    expect(mail?.html).toContain('<a href="https://example.com/a?b=1&amp;c=2">')
-    expect(mail?.html).not.toContain('<script')
+    expect(email?.headers).toContainEqual(expect.objectContaining({ key: 'auto-submitted', value: 'auto-generated' }))
+    expect(email?.text).toContain('<script>x</script>')
+    expect(email?.html).toContain('&lt;script&gt;')
+    expect(email?.html).toContain('<a href="https://example.com/a?b=1&amp;c=2">')
+    expect(email?.html).not.toContain('<script')
     expect(kept).toMatchObject({ to, from: sender, subject: 'Hi <b>', sent_at: expect.any(String) })
   })
 
@@ -84,7 +84,7 @@ describe('a mail', () => {
     server.state.mood = 'refuses'
     const to = await queue(w, 'nobody@example.com')
     await expect.poll(() => outcomeOf(w, to), soon).toBe('failed')
-    expect([server.state.tries, server.received.length, (await listMails(w, to))[0].sent_at]).toEqual([1, 0, null])
+    expect([server.state.tries, server.received.length, (await listEmails(w, to))[0].sent_at]).toEqual([1, 0, null])
   })
 
   test.each([
@@ -113,29 +113,29 @@ describe('a mail', () => {
     server.state.mood = 'puts off'
     const to = await queue(w, 'lost@example.com')
     await expect.poll(() => server.state.tries, soon).toBeGreaterThan(0)
-    const [{ id }] = await listMails(w, to)
-    await temporal.workflow.getHandle(`mail:${id}`).terminate()
+    const [{ id }] = await listEmails(w, to)
+    await temporal.workflow.getHandle(`email:${id}`).terminate()
     server.state.mood = 'takes'
     const options = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 1000, retryPauseMs: 60_000 }
-    expect(await reconcile(w, w.workflows, new Date(Date.now() + 1), options)).toContain(`mail:${id}`)
+    expect(await reconcile(w, w.workflows, new Date(Date.now() + 1), options)).toContain(`email:${id}`)
     await expect.poll(() => outcomeOf(w, to), soon).toBe('sent')
     expect(server.received).toHaveLength(1)
   })
 })
 
-test('without a mail server mails are kept, and the newest comes first', async () => {
+test('without a mail server emails are kept, and the newest comes first', async () => {
   await using without = await world()
   const to = await queue(without, 'kept@example.com', 'first')
   await expect.poll(() => outcomeOf(without, to), soon).toBe('kept')
   await queue(without, 'kept@example.com', 'second')
-  const subjects = (await listMails(without, to)).map((mail: { subject: string }) => mail.subject)
+  const subjects = (await listEmails(without, to)).map((mail: { subject: string }) => mail.subject)
   expect(subjects).toEqual(['second', 'first'])
   expect((await without.call('GET /operator/v1/mails?limit=1', { key: operatorToken })).body).toHaveLength(1)
   const project = await without.project()
   expect((await without.call('GET /operator/v1/mails', { key: project.key })).status).toBe(401)
 })
 
-describe('E38: many mails of one kind about one thing', () => {
+describe('E38: many emails of one kind about one thing', () => {
   let quiet: World
   beforeAll(async () => {
     quiet = await world({ worker: false })
@@ -145,8 +145,8 @@ describe('E38: many mails of one kind about one thing', () => {
   async function owner(): Promise<string> {
     return (await quiet.project()).id
   }
-  const mail = (projectId: string, about: string, at: Date, kind: MailKind = 'domain_live') =>
-    transact(quiet, (tx) => queueMailToOwner(tx, projectId, letter({ kind, about }, kind, ['x']), { sender, now: at }))
+  const email = (projectId: string, about: string, at: Date, kind: EmailKind = 'domain_live') =>
+    transact(quiet, (tx) => queueEmailToOwner(tx, projectId, composeEmail({ kind, about }, kind, ['x']), { sender, now: at }))
   const written = (projectId: string) =>
     quiet.db
       .selectFrom('mails')
@@ -158,7 +158,7 @@ describe('E38: many mails of one kind about one thing', () => {
   test('are sent three times an hour, and the last one counts those that were not', async () => {
     const id = await owner()
     const now = new Date()
-    for (let count = 0; count < 25; count++) await mail(id, 'a.example.com', now)
+    for (let count = 0; count < 25; count++) await email(id, 'a.example.com', now)
     const one = { kind: 'domain_live', about: 'a.example.com', suppressed: 0 }
     expect(await written(id)).toEqual([one, one, { ...one, suppressed: 22 }])
   })
@@ -166,18 +166,18 @@ describe('E38: many mails of one kind about one thing', () => {
   test('are never more when they are written at once', async () => {
     const id = await owner()
     const now = new Date()
-    await Promise.all(Array.from({ length: 10 }, () => mail(id, 'a.example.com', now)))
+    await Promise.all(Array.from({ length: 10 }, () => email(id, 'a.example.com', now)))
     const rows = await written(id)
     expect([rows.length, rows.reduce((sum, { suppressed }) => sum + suppressed, 0)]).toEqual([3, 7])
   })
 
-  test('keep no mail of another kind, about another thing, or of the next hour from the owner', async () => {
+  test('keep no email of another kind, about another thing, or of the next hour from the owner', async () => {
     const id = await owner()
     const now = new Date()
-    for (let count = 0; count < 4; count++) await mail(id, 'a.example.com', now)
-    await mail(id, 'b.example.com', now)
-    await mail(id, 'a.example.com', now, 'domain_lost')
-    await mail(id, 'a.example.com', new Date(now.getTime() + 3_600_000))
+    for (let count = 0; count < 4; count++) await email(id, 'a.example.com', now)
+    await email(id, 'b.example.com', now)
+    await email(id, 'a.example.com', now, 'domain_lost')
+    await email(id, 'a.example.com', new Date(now.getTime() + 3_600_000))
     expect((await written(id)).map(({ kind, about }) => `${kind} ${about}`).slice(3)).toEqual([
       'domain_live b.example.com',
       'domain_lost a.example.com',
@@ -185,11 +185,11 @@ describe('E38: many mails of one kind about one thing', () => {
     ])
   })
 
-  test('E37: a mail is deleted after 30 days', async () => {
+  test('E37: an email is deleted after 30 days', async () => {
     const id = await owner()
     const now = new Date()
-    await mail(id, 'old.example.com', new Date(now.getTime() - mailPeriodMs - 1000))
-    await mail(id, 'new.example.com', new Date(now.getTime() - mailPeriodMs + 60_000))
+    await email(id, 'old.example.com', new Date(now.getTime() - emailPeriodMs - 1000))
+    await email(id, 'new.example.com', new Date(now.getTime() - emailPeriodMs + 60_000))
     await deleteExpired(quiet.db, now)
     expect((await written(id)).map(({ about }) => about)).toEqual(['new.example.com'])
   })
@@ -198,22 +198,22 @@ describe('E38: many mails of one kind about one thing', () => {
 const endings = ['sent', 'failed'] as const
 
 describe('the workflow', () => {
-  test.each(endings)('of a mail that is %s replays, and shows no address in Temporal', async (ending) => {
+  test.each(endings)('of an email that is %s replays, and shows no address in Temporal', async (ending) => {
     server.state.mood = ending === 'sent' ? 'takes' : 'refuses'
     const to = await queue(w, `${ending}-history@example.com`)
     await expect.poll(() => outcomeOf(w, to), soon).toBe(ending)
-    const [{ id }] = await listMails(w, to)
-    const handle = temporal.workflow.getHandle(`mail:${id}`)
+    const [{ id }] = await listEmails(w, to)
+    const handle = temporal.workflow.getHandle(`email:${id}`)
     expect(await handle.result()).toBe(ending)
     await replay(await handle.fetchHistory())
-    const flags = ['workflow', 'show', '--workflow-id', `mail:${id}`, '--address', w.temporal.address, '--output', 'json']
+    const flags = ['workflow', 'show', '--workflow-id', `email:${id}`, '--address', w.temporal.address, '--output', 'json']
     const shown = execFileSync(inject('temporal'), flags)
     expect(shown.toString()).not.toContain('example.com')
-    record(w.temporal, `mail:${id}`, `mail-${ending}`)
+    record(w.temporal, `email:${id}`, `email-${ending}`)
   })
 })
 
 describeHistories(
-  /^mail-.*\.json$/,
-  endings.map((ending) => `mail-${ending}`),
+  /^email-.*\.json$/,
+  endings.map((ending) => `email-${ending}`),
 )
