@@ -9,15 +9,15 @@ import type { PendingUpload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import { type Deploy, deployView } from './views/deploy.ts'
 
-/** How long a response waits for advice; the workflow of the deploy looks through what is left. */
+/** How long a response waits for recommendations; the workflow of the deploy checks the remaining files. */
 const budgetMs = 150
 
 type FileSet = Pick<StoredFiles, 'source_kind' | 'activate' | 'files' | 'references'> & { readonly skipped_paths: string[] }
 
 /**
- * Accepts a deploy of stored files and keeps their manifest. When the site wants checks, the files are looked through at the same time, and the
- * answer says what was found.
- * @throws AppError as {@link acceptDeploy} does, never because of what the files contain
+ * Accepts a deploy of stored files and keeps their manifest. When the site has checks enabled, the files are checked at the same time, and
+ * the response has the recommendations.
+ * @throws AppError as {@link acceptDeploy} does, never because of the content of files
  */
 export async function acceptFiles(
   ctx: Context,
@@ -32,14 +32,14 @@ export async function acceptFiles(
   if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy, upload))
   const refusal = new AbortController()
   let result: CheckResult | undefined
-  const looking = lookThrough(ctx, deploy.files, upload, refusal.signal).then((ended) => {
+  const checking = checkFiles(ctx, deploy.files, upload, refusal.signal).then((ended) => {
     result = ended
     return ended
   })
   try {
-    const advice = () => (result?.complete ? result.recommendations : undefined)
-    const row = await acceptDeploy(ctx, site, { ...deploy, advice }, upload)
-    const { recommendations, complete } = await looking
+    const foundSoFar = () => (result?.complete ? result.recommendations : undefined)
+    const row = await acceptDeploy(ctx, site, { ...deploy, recommendations: foundSoFar }, upload)
+    const { recommendations, complete } = await checking
     if (complete && row.recommendations === null) await keep(ctx, row, recommendations)
     return { ...(await deployView(ctx, { ...row, recommendations: null })), recommendations }
   } catch (error) {
@@ -48,7 +48,7 @@ export async function acceptFiles(
   }
 }
 
-async function lookThrough(
+async function checkFiles(
   ctx: Context,
   files: readonly ManifestEntry[],
   { objects }: PendingUpload,
@@ -63,7 +63,7 @@ async function lookThrough(
   }
 }
 
-/** The deploy was accepted before all was found. */
+/** Stores recommendations that were found after the deploy was accepted. */
 async function keep(ctx: Context, { id }: DeployRow, recommendations: CheckResult['recommendations']): Promise<void> {
   try {
     await setRecommendations(ctx.db, id, recommendations)

@@ -4,7 +4,7 @@ import type { Db, ShareDatabase } from '../infra/db/database.ts'
 import { FairQueue } from '../infra/fair-queue.ts'
 import { type Budget, createBudget } from './budget.ts'
 
-/** Whose share of this process a request takes: a project's, or, without a key, that of the site it is for and of the address it is from. */
+/** Whose share of this process a request takes: its project's, or, without a key, that of the site it is for and of the client's address. */
 export interface Payer {
   readonly kind: 'project' | 'site' | 'address'
   readonly id: string
@@ -20,9 +20,9 @@ const resources = ['requests', 'memory', 'spool'] as const
 type Resource = (typeof resources)[number]
 type Budgets = Readonly<Record<Resource, Budget>>
 
-/** A request under way, and the bytes of its body that are here. All of it is given back when it is disposed. */
+/** A request under way, with the bytes of its body that have arrived. Disposing it releases all of its shares. */
 export interface Admitted extends Disposable {
-  /** @throws AppError `too_many_requests` when a payer has its share, `unavailable` when the server has too little left */
+  /** @throws AppError `too_many_requests` when a payer has reached its limit, `unavailable` when the server has too little left */
   hold(resource: 'memory' | 'spool', bytes: number): void
   /** Waits until the next chunk of a large body may be processed: each turn of the event loop has a few slots, shared fairly between payers. */
   waitForChunkSlot(): Promise<void>
@@ -37,16 +37,16 @@ export interface AdmissionFigures {
   readonly refused: ReadonlyMap<string, number>
 }
 
-/** What one process of the api takes on at once, shared fairly between payers; limits across processes are in PostgreSQL. */
+/** Limits what one api process handles at once, shared fairly between payers. Limits across processes are in PostgreSQL. */
 export interface Admission {
   /** @throws AppError `too_many_requests`, `unavailable` */
   enter(...payers: readonly Payer[]): Admitted
   /**
-   * Runs the work when no other large request of the payer runs, and at most one of others; payers alternate.
+   * Runs the work when no other large request of the payer is running, and at most one of others; payers alternate.
    * @throws AppError `too_many_requests`, `unavailable` when too many wait
    */
   runLarge<T>(payer: string, work: () => Promise<T>): Promise<T>
-  /** The database through the payer's share of the connections. A query may be refused with `too_many_requests` or `unavailable`. */
+  /** The database, limited to the payer's share of the connections. A query may be refused with `too_many_requests` or `unavailable`. */
   databaseOf(payer: ConnectionPayer): Db
   figures(): AdmissionFigures
 }
@@ -55,7 +55,7 @@ const nameOf = ({ kind, id }: Payer | ConnectionPayer) => `${kind}:${id}`
 
 const retryAfterSeconds = { requests: 1, memory: 5, spool: 10, large_requests: 10, connections: 2 } as const
 
-/** What a payer has too much of, and what the server has too much of. */
+/** What has reached its limit, of a payer or of the server. */
 const reasons: Record<keyof typeof retryAfterSeconds, string> = {
   requests: 'requests are under way',
   memory: 'bytes of bodies are being received',
@@ -71,7 +71,7 @@ const owners: Record<(Payer | ConnectionPayer)['kind'], string> = {
   address: 'from this address',
 }
 
-/** @param name as {@link nameOf} writes it */
+/** @param name a name made by {@link nameOf} */
 const ownerOf = (name: string) => owners[name.slice(0, name.indexOf(':')) as keyof typeof owners]
 
 type Refuse = (what: keyof typeof reasons, why: 'payer' | 'server', owner?: string) => AppError

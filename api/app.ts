@@ -75,7 +75,7 @@ function observeRequests({ log }: Pick<Deps, 'log'>, metrics: Metrics) {
 }
 
 async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
-  // answers are about one caller and one moment
+  // responses are for one caller at one moment
   koa.set('cache-control', 'no-store')
   koa.set('x-content-type-options', 'nosniff')
   await next()

@@ -6,16 +6,16 @@ import { clientNetwork } from './client-network.ts'
 import type { Caller, Deps } from './context.ts'
 import { shareLookUps } from './shared-look-ups.ts'
 
-/** `svc_<8 characters>_<43 characters>`: the id finds the row, the secret is stored as its sha256 only. */
+/** `svc_<8 characters>_<43 characters>`: the id finds the row; of the secret only its sha256 is stored. */
 const keyPattern = /^svc_([A-Za-z0-9]{8})_([A-Za-z0-9_-]{43})$/
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const touchIntervalMs = 60_000
 
 const hash = (secret: string) => createHash('sha256').update(secret).digest()
 
-/** A new key; `key` is the text that is shown once. */
+/** Makes a new key; `key` is the text that is shown once. */
 export function makeKey(): { id: string; key: string; secret_sha256: Buffer } {
-  // 62 letters do not divide 256, which an id that is no secret can bear
+  // 62 does not divide 256, so some letters are more likely: fine for an id, which is no secret
   const id = [...randomBytes(8)].map((byte) => letters[byte % letters.length]).join('')
   const secret = randomBytes(32).toString('base64url')
   return { id, key: `svc_${id}_${secret}`, secret_sha256: hash(secret) }
@@ -28,24 +28,24 @@ export function bearerToken(header: string | undefined): string | undefined {
   return header?.match(/^Bearer +(\S+) *$/i)?.[1]
 }
 
-/** Compares in constant time whatever the lengths are. */
+/** Compares in constant time, for texts of any length. */
 export const sameSecret = (a: string, b: string) => timingSafeEqual(hash(a), hash(b))
 
 const nobody = Buffer.alloc(32)
 
-/** Keys that are remembered as right; each takes about 100 bytes. */
+/** How many proved keys are remembered; each takes about 100 bytes. */
 const maxProvedKeys = 10_000
 
-/** Finds out whose key a request carries. @throws AppError `unauthorized`, `too_many_requests`, `unavailable` */
+/** Identifies the caller of a request by its key. @throws AppError `unauthorized`, `too_many_requests`, `unavailable` */
 export type Authenticate = (koa: Koa) => Promise<Caller>
 
 /**
- * Looks up the key of each request; requests with one key at the same moment share a look-up. A key that was right before pays for it by
- * itself. Any other text may be invented, so its look-up takes the share of the client's address: a client that sends a new key with every
- * request gets no further share for it.
+ * Looks up the key of each request; concurrent requests with the same key share a look-up. A key that was proved before pays for its own
+ * look-up. Any other text may be made up, so the client's address pays for it: a client cannot get a larger share by sending a new key with
+ * every request.
  */
 export function createAuthenticator(deps: Deps): Authenticate {
-  /** Hashes of the texts of keys, the latest use last. */
+  /** Hashes of proved keys, the latest use last. */
   const proved = new Set<string>()
   const findProved = shareLookUps((id) => findKey(deps.admission.databaseOf({ kind: 'key', id }), id))
 
@@ -64,7 +64,7 @@ export function createAuthenticator(deps: Deps): Authenticate {
     const tokenHash = hash(token).toString('base64')
     const address = { kind: 'address', id: clientNetwork(koa) } as const
     const key = await (proved.has(tokenHash) ? findProved(id) : findKey(deps.admission.databaseOf(address), id))
-    // compared even when there is no key, so that the time tells nothing
+    // compared even when there is no such key, so that the response time reveals nothing
     const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret))
     if (!key || !matches) {
       proved.delete(tokenHash)

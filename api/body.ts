@@ -32,12 +32,12 @@ export function requireJson(request: IncomingMessage): void {
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) throw unsupported(`send JSON in UTF-8, not in ${charset}`)
 }
 
-/** Refuses a body where an operation takes none, unless it is JSON, which is ignored. */
+/** Refuses a body for an operation that takes none, unless it is JSON, which is ignored. */
 export function refuseOtherBodies(request: IncomingMessage): void {
   if (hasBody(request)) requireJson(request)
 }
 
-/** How slowly a body may arrive: an average, after a grace. */
+/** How slowly a body may arrive: a minimum average after a grace period. */
 export interface Pace {
   readonly graceMs: number
   readonly minBytesPerSecond: number
@@ -46,8 +46,8 @@ export interface Pace {
 const usualPace: Pace = { graceMs: slowBodyGraceMs, minBytesPerSecond: minBodyBytesPerSecond }
 
 /**
- * The bytes of a body as they arrive. Only the time in which the server waits for the sender counts as slow. Reading less than all of it
- * leaves the connection usable for the answer, which a pipeline on the request itself would not.
+ * Yields the bytes of a body as they arrive. Only the time in which the server waits for the sender counts as slow. When the caller stops
+ * early, the connection stays usable for the response; with a pipeline on the request itself it would not.
  * @param hold called with the length of each chunk before it is handed on; may refuse it
  * @param waitForSlot waits until a chunk of a large body may be handed on
  * @throws AppError `too_large`, `invalid` when it breaks off or arrives too slowly
@@ -98,7 +98,7 @@ const tooSlow = ({ graceMs, minBytesPerSecond }: Pace) =>
     `the body arrived too slowly: after ${graceMs / 1000} s it has to keep up ${minBytesPerSecond / 1024} KB a second; send it again`,
   )
 
-/** A body in memory, as it was sent. @throws AppError as {@link arriving} */
+/** Receives a body into memory. @throws AppError as {@link arriving} */
 export async function receiveBytes(
   request: IncomingMessage,
   options: { readonly maxBytes: number; readonly hold: (bytes: number) => void; readonly waitForSlot: () => Promise<void> },
@@ -108,14 +108,14 @@ export async function receiveBytes(
   return Buffer.concat(chunks)
 }
 
-/** @throws AppError `too_large` for a body that says so itself; for those that nobody reads */
+/** Refuses a body by its announced length, when nothing will read it. @throws AppError `too_large` */
 export function refuseAnnounced(request: IncomingMessage, maxBytes: number): void {
   if ((announcedBytes(request) ?? 0) > maxBytes) throw tooLarge(maxBytes)
 }
 
 /**
- * Reads the rest of a body whose request was answered, for many senders look for the answer only when they have sent everything. The
- * connection is closed when the sender does not keep up the usual pace, or sends more than anybody may.
+ * Reads the rest of a body after its request was answered, because many clients read the response only when they have sent everything. The
+ * connection is closed when the sender does not keep up the usual pace, or sends more than the largest body may have.
  */
 export function dropBody(request: IncomingMessage): void {
   if (request.complete) return
@@ -152,7 +152,7 @@ async function withDeadline<T>(work: Promise<T>, patienceMs: number, late: () =>
   const deadline = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(late()), Math.max(0, patienceMs))
   })
-  // the one that comes second is of no interest
+  // a failure after the deadline does not matter
   work.catch(() => undefined)
   try {
     return await Promise.race([work, deadline])

@@ -1,16 +1,16 @@
-/** Why an amount is refused: the payer has all that it may have, or too little is left of what all share. */
+/** Why an amount is refused: the payer has reached its limit, or too little is left of the shared total. */
 export type Exhausted = 'payer' | 'server'
 
 export interface Budget {
-  /** Undefined when it was taken. `limit` is what the payer may hold. */
+  /** Takes an amount; undefined when it was taken. `limit` is the most that the payer may hold. */
   take(payer: string, limit: number, amount: number): Exhausted | undefined
   give(payer: string, amount: number): void
   readonly held: number
 }
 
 /**
- * An amount that payers share. A payer may hold its limit, but never more than is still free (dynamic thresholds, Choudhury and Hahne
- * 1998): one that takes all it can leaves as much as it has, so there is always something for a payer who holds little.
+ * An amount that payers share. A payer may hold up to its limit, but never more than is still free (dynamic thresholds, Choudhury and Hahne
+ * 1998): a payer that takes all it can leaves as much as it holds, so there is always something left for one that holds little.
  */
 export function createBudget(total: number): Budget {
   const holdings = new Map<string, number>()

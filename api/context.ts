@@ -7,21 +7,21 @@ import type { WorkflowClient } from '../workflows/client.ts'
 import type { Admission } from './admission.ts'
 import type { LogFollowers } from './follow-logs.ts'
 
-/** What the control plane works with; made once per process. */
+/** The dependencies of the control plane, made once per process. */
 export interface Deps extends Services {
   readonly logFollowers: LogFollowers
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain
   readonly workflows: Pick<WorkflowClient, 'ping'>
-  /** What this process takes on at once, shared between projects. */
+  /** Limits what this process handles at once, shared fairly between projects. */
   readonly admission: Admission
-  /** Aborted when the server is about to close: answers without an end have to end. */
+  /** Aborted when the server is about to close, so that endless responses end. */
   readonly draining: AbortSignal
   /** Folder for the long strings of bodies in flight. */
   readonly spoolDir: string
 }
 
-/** Whose key the request carries. */
+/** The project and key of a request. */
 export interface Caller {
   readonly key: { readonly id: string; readonly name: string; readonly last_used_at: Date | null }
   readonly scope: Scope
@@ -31,7 +31,7 @@ export interface Caller {
   readonly suspended: boolean
 }
 
-/** What one call works with; `db` is the caller's share of the connections. */
+/** The context of one call; its `db` is limited to the caller's share of the connections. */
 export interface Context extends Deps {
   readonly caller: Caller
 }

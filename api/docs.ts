@@ -10,13 +10,13 @@ const style = asset('docs.css')
 const script = asset('docs.js')
 const source = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
-/** Only what is in the page runs, and it talks to this server only. */
+/** Only the page's own scripts and styles run, and they connect to this server only. */
 export const docsPolicy = `default-src 'none'; style-src ${source(style)}; script-src ${source(script)}; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 const code = (text: string, kind = '') => `<code${kind && ` class="${kind}"`}>${escapeHtml(text)}</code>`
 
-/** A reference of every operation with a form to try it; the page needs nothing but this server. */
+/** A reference of every operation with a form to try it. The page loads nothing from other servers. */
 export function docsPage(operations: readonly Operation[], tags: Readonly<Record<string, string>>, baseUrl: string): string {
   const groups = Object.entries(Object.groupBy(operations, (op) => op.tag)).map(([tag, members = []]) => ({ tag, members }))
   const links = groups.flatMap(({ members }) => members.map((op) => `<a href="#${op.id}">${escapeHtml(op.title)}</a>`))
@@ -76,7 +76,7 @@ function placeOf(shape: RestShape, name: string): string {
   return shape.queryNames.includes(name) ? 'query' : 'body'
 }
 
-/** What a schema accepts, in a few words. */
+/** Describes the type of a schema in a few words. */
 function typeOf(schema: JsonSchema): string {
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' or ')

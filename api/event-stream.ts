@@ -6,22 +6,22 @@ import { unprocessable } from '../core/errors.ts'
 import type { ServerSentEvent } from './follow-logs.ts'
 import type { Operation } from './operation.ts'
 
-/** Sent when nothing happens, so that no proxy takes the connection for dead. */
+/** How often a comment is sent on an idle stream, so that no proxy closes the connection. */
 const keepAliveMs = 15_000
 const keepAlive = ': keep-alive\n\n'
 
-/** What REST takes for an operation with events besides its input, for the documents. */
+/** The parameters that REST adds to the input of an operation with events, for the OpenAPI document. */
 export const followParameters = {
   query: {
     follow: z
       .boolean()
       .default(false)
-      .describe('true answers server-sent events until it ends, as does `Accept: text/event-stream`.'),
+      .describe('true streams server-sent events until the log ends, as does `Accept: text/event-stream`.'),
   },
   header: { 'Last-Event-ID': z.string().optional().describe('When following: the id of the last event received.') },
 }
 
-/** The operation as the request wants it: with an answer, or with a stream of events in its place. */
+/** The operation as the request wants it: with a response, or with a stream of events instead. */
 export function asAnswered(op: Operation, koa: Koa): Operation {
   const { events } = op
   if (!events || !wantsEvents(koa)) return op
@@ -34,7 +34,7 @@ export function asAnswered(op: Operation, koa: Koa): Operation {
       const signal = AbortSignal.any([left.signal, ctx.draining])
       const following = { signal, lastEventId: koa.get('last-event-id') || undefined }
       const happening = events(ctx, input, target, following)[Symbol.asyncIterator]()
-      // what refuses to follow is an answer like any other
+      // a refusal comes before the first event, and is a usual response
       const first = await happening.next()
       koa.type = 'text/event-stream'
       koa.set('x-accel-buffering', 'no')
@@ -63,7 +63,7 @@ function eventStream(first: IteratorResult<ServerSentEvent>, happening: Happenin
   return stream
 }
 
-/** At the pace of the client. */
+/** Sends the events at the pace of the client. */
 async function send(first: IteratorResult<ServerSentEvent>, happening: Happening, stream: Writable, signal: AbortSignal) {
   try {
     for (let next = first; !next.done && !signal.aborted; next = await happening.next()) {
@@ -71,7 +71,7 @@ async function send(first: IteratorResult<ServerSentEvent>, happening: Happening
     }
     stream.end()
   } catch (error) {
-    // whoever is still there sees a broken connection, and resumes
+    // clients that still listen see a broken connection, and resume
     if (signal.aborted) stream.end()
     else stream.destroy(error as Error)
   } finally {

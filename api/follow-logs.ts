@@ -12,7 +12,7 @@ const pollsPerRow = 5
 const maxFollowers = 200
 const maxFollowersOfProject = 20
 
-/** One event of a stream: `id` is where a client resumes that has lost its connection, `data` becomes JSON. */
+/** One event of a stream: a client that lost its connection resumes at `id`; `data` becomes JSON. */
 export interface ServerSentEvent {
   readonly event: string
   readonly id?: string
@@ -26,30 +26,30 @@ export interface FollowDeps {
 }
 
 export interface FollowOptions {
-  /** Byte of the log at which to begin. */
+  /** The byte of the log at which to begin. */
   readonly offset: number
-  /** Bytes of one event. */
+  /** The most bytes in one event. */
   readonly limit: number
   readonly signal: AbortSignal
 }
 
 export interface LogFollowers {
   /**
-   * The log from the offset, every change of the status, and `end` when neither can change again.
+   * Yields the log from the offset, every change of the status, and `end` when neither can change again.
    * @throws AppError `too_many_requests`, `unavailable` when there are too many followers
    */
   follow(deploy: DeployRow, options: FollowOptions): AsyncIterable<ServerSentEvent>
 }
 
-/** Whether nothing will be added to the log. Stored files have none. */
+/** Whether the log is complete. Stored files have none. */
 export const hasWholeLog = ({ build_mode, status }: Pick<DeployRow, 'build_mode' | 'status'>) =>
   build_mode === 'copy' || !(['queued', 'building'] as DeployStatus[]).includes(status)
 
-/** Whether the status stays unless somebody asks for a change. What is ready may be about to go live. */
+/** Whether the status changes only by another request. A ready deploy may be about to go live. */
 const isSettled = ({ status, activate, artifacts_purged }: DeployRow) =>
   ['active', 'superseded', 'failed'].includes(status) || (status === 'ready' && (!activate || artifacts_purged))
 
-/** All who follow a deploy share one look at its log and its row. */
+/** All followers of a deploy share one poll of its log and its row. */
 export function createLogFollowers(deps: FollowDeps): LogFollowers {
   const watches = new Map<string, Watch>()
   const seats = new Map<string, number>()
@@ -154,7 +154,7 @@ function startWatch({ db, buildLogs, log }: FollowDeps, deploy: DeployRow): Watc
 
   async function look(): Promise<void> {
     polls += 1
-    // the row before the log: what is read after the end of a build is whole
+    // read the row before the log: a log that is read after the end of the build is complete
     const row = polls % pollsPerRow === 0 ? await findDeploy(db, deploy.project_id, deploy.id) : watch.row
     const { size: now } = await buildLogs.read(deploy.id, 0, 0)
     const next = row ?? { ...watch.row, status: 'failed', error: 'the deploy was deleted' }
@@ -169,7 +169,7 @@ function startWatch({ db, buildLogs, log }: FollowDeps, deploy: DeployRow): Watc
     try {
       await look()
     } catch (error) {
-      // the database or the storage is away for a while
+      // the database or the storage is away for the moment
       log.debug({ err: error, deploy_id: deploy.id }, 'followed deploy not read')
     }
     if (!stopped.signal.aborted) timer = setTimeout(poll, logPollMs)

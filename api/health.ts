@@ -2,7 +2,7 @@ import { pingDatabase } from '../infra/db/health.ts'
 import type { Deps } from './context.ts'
 
 export interface Readiness {
-  /** Whether requests can be served. Without Temporal they can: deploys wait. */
+  /** Whether requests can be served. They can be without Temporal, while deploys wait. */
   readonly ready: boolean
   readonly dependencies: Readonly<Record<'database' | 'temporal', 'up' | 'down'>>
 }

@@ -1,7 +1,7 @@
 import { AppError, type ErrorKind, unavailable } from '../core/errors.ts'
 import { isDatabaseAway, isLockTimeout } from '../infra/db/database.ts'
 
-/** The only place where a kind of error has an HTTP status. */
+/** The HTTP status of each kind of error; defined only here. */
 export const statusOf = {
   invalid: 400,
   unauthorized: 401,
@@ -17,16 +17,16 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorKind, number>
 
-/** What the caller may see of an error; undefined for a fault of ours, which is a 500. */
+/** The error that the caller may see; undefined for an internal fault, which is a 500. */
 export function visibleError(error: unknown): AppError | undefined {
   if (error instanceof AppError) return error
   if (isDatabaseAway(error)) return unavailable('the database does not answer or has no room left; try again in a few seconds')
   if (isLockTimeout(error))
-    return unavailable('earlier requests of the project are still being worked on; try again in a few seconds')
+    return unavailable('earlier requests of the project are still being processed; try again in a few seconds')
   return undefined
 }
 
-/** The form of every error, and the one exception that the specification makes. */
+/** The body of every error, with the one exception of the specification. */
 export function errorBody(error: AppError | undefined): object {
   const message = error?.message ?? internalMessage
   return error?.details.missing ? { error: message, missing: error.details.missing } : { message }

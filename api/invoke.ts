@@ -10,10 +10,10 @@ import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
 import type { Operation } from './operation.ts'
 
-/** The input of a call before it is checked. Only operations with raw bytes see the upload, only those with large bodies the texts. */
+/** The input of a call before it is checked. Only operations with raw bytes get the upload, and only those with large bodies the texts. */
 export interface RawCall {
   readonly input: Record<string, unknown>
-  /** Of the body that the input came in. */
+  /** The size of the body with the input. */
   readonly bytes?: number
   readonly upload?: Upload
   readonly texts?: LongTexts
@@ -26,8 +26,8 @@ export function authorize(op: Operation, ctx: Context): void {
 }
 
 /**
- * The one path of every call after its caller is known and authorized, in the order of addendum E1: schema (422), existence (404), then
- * suspension and plan (402), then the trash (409); quotas and other states follow in the handler. `receive` hands over the parsed body.
+ * The one path of every call once its caller is authorized, in the order of addendum E1: schema (422), existence (404), then
+ * suspension and plan (402), then the trash (409); quotas and other states follow in the handler. `receive` returns the parsed body.
  */
 export async function invoke(op: Operation, ctx: Context, receive: () => Promise<RawCall>, pathNames: readonly string[] = []) {
   const { input: raw, bytes = 0, upload, texts } = await receive()
@@ -47,7 +47,7 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
 }
 
 /**
- * @throws AppError `unprocessable` with the place of the wrong member; `invalid` for a text that is missing, which counts as
+ * @throws AppError `unprocessable` with the path of the invalid member; `invalid` for a missing text, which counts as
  * empty (addendum E3); `not_found` for a malformed id in the path (E2)
  */
 function parseInput(
@@ -66,8 +66,8 @@ function parseInput(
 type Issue = Pick<z.core.$ZodIssue, 'code' | 'path' | 'message'> & { readonly expected?: string }
 
 /**
- * The first wrong entry of a list, unless a member before it is wrong. On its own the schema describes every wrong one, which takes 28 ms
- * for 20,000.
+ * The first invalid entry of a list, unless a member before the list is invalid. The schema alone would describe every invalid entry, which
+ * takes 28 ms for 20,000.
  */
 function wrongEntry(schema: z.ZodObject, raw: Record<string, unknown>): Issue | undefined {
   for (const [name, member] of Object.entries(schema.shape)) {

@@ -11,17 +11,17 @@ import { type LongText, type LongTexts, longText } from './long-texts.ts'
 /** A parsed JSON document. Dispose it when its long strings are no longer needed. */
 export interface JsonBody extends AsyncDisposable {
   readonly value: unknown
-  /** As it arrived. */
+  /** The size of the document as it arrived. */
   readonly bytes: number
-  /** The long strings, which stay in a file, by the marks that stand for them in `value`. They are valid. */
+  /** The long strings, which stay in a file, by the marks that replace them in `value`. They are known to be valid. */
   readonly texts: LongTexts
 }
 
 /**
- * Receives a JSON body: the only way in which one is taken. Its bounds are checked while it arrives; long strings go to a file, so the
- * memory that it takes does not grow with them.
+ * Receives a JSON body; there is no other way to. Its bounds are checked while it arrives. Long strings go to a file, so memory does not
+ * grow with them.
  * @param admitted pays for the memory and the file until it is disposed
- * @throws AppError `unsupported_media_type`, `too_large`, `invalid`, and what the budgets of `admitted` say
+ * @throws AppError `unsupported_media_type`, `too_large`, `invalid`, and the refusals of `admitted`
  */
 export async function receiveJson(
   request: IncomingMessage,
@@ -59,7 +59,7 @@ export async function receiveJson(
 }
 
 /**
- * A document that is in memory already.
+ * Parses a document that is in memory already.
  * @throws AppError `invalid`, `too_large`
  */
 export function parseBoundedJson(bytes: Buffer, bounds: JsonBounds): unknown {
@@ -68,7 +68,7 @@ export function parseBoundedJson(bytes: Buffer, bounds: JsonBounds): unknown {
   return parseJson(bytes)
 }
 
-/** A file without a name, so that nothing is left of it when the process ends in any way. */
+/** Opens a file without a name, so that nothing is left of it however the process ends. */
 async function openSpool(dir: string): Promise<FileHandle> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const path = join(dir, randomUUID())
@@ -88,7 +88,7 @@ async function append(file: FileHandle, bytes: Buffer): Promise<void> {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** @throws AppError `invalid` saying where it stops being JSON in UTF-8 */
+/** @throws AppError `invalid` with the position at which it stops being JSON in UTF-8 */
 function parseJson(bytes: Uint8Array): unknown {
   let text: string
   try {

@@ -4,12 +4,12 @@ import { covers, type Scope } from '../core/scopes.ts'
 import type { JsonBounds } from './json-scanner.ts'
 import type { Operation } from './operation.ts'
 
-/** Values that a body may have besides those of its schema: unknown members are ignored, and an envelope has some of its own. */
+/** Values that a body may have besides those of its schema: unknown members, which are ignored, and those of an envelope. */
 const spareValues = 500
-/** Items of a list for which the schema sets no limit. */
+/** The limit of items for a list without one in its schema. */
 const usualItems = 100
 
-/** What a JSON body of the operation may hold; follows from its input. */
+/** The bounds of an operation's JSON body, derived from its input. */
 export function jsonBoundsOf(op: Operation): JsonBounds {
   const maxBytes = op.largeBody?.maxBytes ?? op.maxBodyBytes ?? maxJsonBodyBytes
   return {
@@ -20,7 +20,7 @@ export function jsonBoundsOf(op: Operation): JsonBounds {
   }
 }
 
-/** What a message to the tool server may hold that comes with a key of the scope: as much as the largest of its tools takes. */
+/** The bounds of a message to the tool server with a key of the scope: those of the largest of its tools. */
 export function toolBoundsOf(operations: readonly Operation[], scope: Scope): JsonBounds {
   const tools = operations.filter((op) => op.tool && covers(scope, op.scope))
   const bounds = tools.map(jsonBoundsOf)
@@ -34,7 +34,7 @@ export function toolBoundsOf(operations: readonly Operation[], scope: Scope): Js
   }
 }
 
-/** The argument in which a tool takes raw bytes. */
+/** The name of the argument for a tool's raw bytes. */
 export const rawMember = ({ name }: NonNullable<Operation['raw']>) => `${name}_base64`
 
 interface Schema {
@@ -44,7 +44,7 @@ interface Schema {
   readonly anyOf?: readonly Schema[]
 }
 
-/** How many values the largest document has that a JSON Schema lets through. */
+/** Counts the values of the largest document that a JSON Schema accepts. */
 function countValues(schema: unknown): number {
   const { properties = {}, items, maxItems = usualItems, anyOf = [] } = schema as Schema
   const members = Object.values(properties).reduce((sum, member) => sum + countValues(member), 0)

@@ -1,4 +1,4 @@
-/** Why a parsed body is no request of JSON-RPC 2.0 that the tool server takes, and the id under which to say so. */
+/** Why the tool server refuses a parsed body as a JSON-RPC 2.0 request, and the id of the response. */
 export interface Refusal {
   readonly id: string | number | null
   readonly code: number
@@ -10,14 +10,14 @@ export const parseErrorCode = -32700
 const invalidRequestCode = -32600
 const invalidParamsCode = -32602
 
-/** An error answer of JSON-RPC 2.0. */
+/** An error response of JSON-RPC 2.0. */
 export const jsonRpcError = (id: Refusal['id'], code: number, message: string) => ({
   jsonrpc: '2.0',
   id,
   error: { code, message },
 })
 
-/** The members that are looked at, of a message or of its params. */
+/** The members of a message or of its params that are checked. */
 type Members = Partial<Record<'jsonrpc' | 'id' | 'method' | 'params' | 'name' | 'arguments', unknown>>
 
 const isObject = (value: unknown): value is Members => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -25,8 +25,8 @@ const isObject = (value: unknown): value is Members => typeof value === 'object'
 const isId = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number'
 
 /**
- * What is wrong with a message before any method is looked at; undefined when it can be served. Batches left the protocol with its
- * revision 2025-06-18, and a null id was never allowed. What else a revision asks for is left to the library.
+ * Checks a message before any method is called; undefined when it can be served. Batches left the protocol with its revision 2025-06-18, and
+ * a null id was never allowed. The library checks all other requirements of a revision.
  */
 export function refusalOf(message: unknown): Refusal | undefined {
   const invalidRequest = { id: null, code: invalidRequestCode }

@@ -1,33 +1,33 @@
 import { randomUUID } from 'node:crypto'
 import { AppError, invalid } from '../core/errors.ts'
 
-/** What a JSON document may hold. All of it is checked while the bytes arrive, before any parser or schema sees them. */
+/** The bounds of a JSON document. They are checked while the bytes arrive, before any parser or schema sees them. */
 export interface JsonBounds {
-  /** Of the whole body. */
+  /** The size of the whole body. */
   readonly maxBytes: number
-  /** Of what stays in memory: everything but the long strings. */
+  /** The bytes that stay in memory: all but the long strings. */
   readonly maxKeptBytes: number
-  /** Objects, arrays and what they contain, at every level. */
+  /** The number of objects, arrays and their items, at every level. */
   readonly maxValues: number
   /** Names of members whose strings may be long, such as the content of a file. A long one does not stay in memory. */
   readonly longMembers: ReadonlySet<string>
 }
 
-/** A long string by the mark that stands for it in the document: a range of the bytes that were spilled, as they arrived. */
+/** A long string: a range of the spilled bytes, as they arrived. */
 export interface SpilledString {
   readonly start: number
   readonly end: number
 }
 
 export interface ScannedDocument {
-  /** The document with marks instead of its long strings; not yet known to be JSON. */
+  /** The document with marks in place of its long strings; it is not yet known to be valid JSON. */
   readonly json: Buffer
   readonly spilled: ReadonlyMap<string, SpilledString>
 }
 
 export interface JsonScanner {
   /**
-   * Takes the next bytes, and returns those that belong to long strings, in order. They are parts of the chunk or copies of what came before.
+   * Takes the next bytes, and returns those that belong to long strings, in order. They are parts of this chunk or copies of earlier bytes.
    * @throws AppError `invalid`, `too_large`
    */
   scan(chunk: Buffer): Buffer[]
@@ -38,7 +38,7 @@ export interface JsonScanner {
 
 /** Levels of arrays and objects; no operation needs ten. */
 const maxDepth = 64
-/** Of one object: no schema has 30, a repository in a payload of GitHub has about 100. With 19,000 names the parser and zod took 110 ms. */
+/** Members of one object: no schema has 30, and a repository in a payload of GitHub has about 100. 19,000 took the parser and zod 110 ms. */
 const maxMembers = 1000
 /** A longer string of a member that may be long is spilled. */
 const longBytes = 2048
@@ -48,8 +48,8 @@ const quote = 0x22
 const backslash = 0x5c
 
 /**
- * A scanner of JSON that looks at each byte once, whatever it is, and keeps only what `bounds` allow. It counts and splits; whether the
- * document is JSON is left for the parser. It is one closure, because nearly every function works on most of this state, byte by byte;
+ * A scanner of JSON that reads each byte once and keeps no more than `bounds` allow. It counts and splits; whether the document is valid is
+ * left to the parser. It is one closure, because nearly every function works on most of this state, byte by byte;
  * separate pieces would only hand it around.
  */
 export function createJsonScanner(bounds: JsonBounds): JsonScanner {
@@ -61,18 +61,18 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   let spilledBytes = 0
   let depth = 0
   let values = 0
-  /** Members so far of the open object, or of none, at each level. */
+  /** The number of members so far of the open object at each level. */
   const members = new Uint32Array(maxDepth + 1)
-  /** Whether the value that comes next, or is open, belongs to a member that may be long. */
+  /** Whether the next or the open value belongs to a member that may be long. */
   let mayBeLong = false
-  /** Where the latest string begins in what is kept, without its quote, and how long it is; it is a name when a colon follows. */
+  /** Where the latest string begins in the kept bytes, without its quote, and its length; it is a name when a colon follows. */
   let stringStart = 0
   let stringBytes = 0
   let inString = false
   let escaped = false
-  /** Where the open string began among the spilled bytes; undefined while it is not spilled. */
+  /** Where the open string begins in the spilled bytes; undefined while it is not spilled. */
   let spilledFrom: number | undefined
-  /** Bytes of this chunk before `taken` are kept or spilled. */
+  /** The bytes of this chunk before `taken` are already kept or spilled. */
   let chunk: Buffer = Buffer.alloc(0)
   let taken = 0
   let toSpill: Buffer[] = []
@@ -106,7 +106,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   /** The offset that a byte of the chunk will have among the kept bytes. */
   const offsetOf = (at: number) => keptBytes + at - taken
 
-  /** Spills the open string if it is long with the bytes before `end`. */
+  /** Spills the open string if it is long, counting the bytes before `end`. */
   function spillIfLong(end: number): void {
     if (spilledFrom !== undefined || offsetOf(end) - stringStart <= longBytes) return
     if (offsetOf(taken) < stringStart) take(taken + stringStart - keptBytes)
@@ -124,7 +124,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
       return
     }
     take(at)
-    // as text a control character and an id that nobody can guess: no content, and no base64
+    // parsed, it is a control character and an unguessable id: it equals no content and no base64
     const mark = `${secret}:${spilled.size}`
     spilled.set(`\u0001${mark}`, { start: spilledFrom, end: spilledBytes })
     spilledFrom = undefined
@@ -148,7 +148,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
     members[depth] = 0
   }
 
-  /** Takes a byte between strings. */
+  /** Handles a byte between strings. */
   function takeStructure(byte: number, at: number): void {
     switch (byte) {
       case quote:
@@ -183,7 +183,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
       for (let at = 0; at < bytes.length; at += 1) {
         if (!inString) {
           const byte = bytes[at] ?? 0
-          // white space, of which there may be much
+          // skips white space, of which there may be much
           if (byte > 0x20) takeStructure(byte, at)
         } else if (escaped) escaped = false
         else {

@@ -3,19 +3,19 @@ import { invalid } from '../core/errors.ts'
 import type { SpilledString } from './json-scanner.ts'
 
 const readBytes = 64 * 1024
-/** Many requests at once hold a piece each, and what lives through a collection of young garbage stays for long: small ones cost little. */
+/** Each concurrent request holds a piece; pieces are small, because those that survive a minor garbage collection stay for long. */
 const pieceBytes = 16 * 1024
 
-/** A long string of a JSON document, in a file; may be read many times. */
+/** A long string of a JSON document, kept in a file; it may be read many times. */
 export interface LongText {
-  /** In pieces that are well-formed if the whole is. @throws AppError `invalid` when it is no JSON string */
+  /** Yields the string in pieces, each well-formed if the whole is. @throws AppError `invalid` when it is no JSON string */
   pieces(): AsyncGenerator<string>
 }
 
-/** The long strings of a document by the marks that stand for them; what is no mark is undefined. */
+/** The long strings of a document by the marks that replace them; other texts have no entry. */
 export type LongTexts = ReadonlyMap<string, LongText>
 
-/** @param string bytes of the file, escaped as in the document */
+/** @param string its range of bytes in the file, escaped as in the document */
 export function longText(file: FileHandle, { start, end }: SpilledString): LongText {
   return {
     async *pieces() {
@@ -33,8 +33,8 @@ export function longText(file: FileHandle, { start, end }: SpilledString): LongT
 }
 
 /**
- * Bytes `start` to before `end`. Each chunk is good until the next is asked for: memory outside of the heap is given back late, and a read
- * stream takes new memory for every chunk.
+ * Yields the bytes from `start` up to `end`. Each chunk is valid until the next one is requested: a read stream would allocate memory for
+ * every chunk, and memory outside of the heap is freed late.
  */
 async function* chunksOf(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
   const buffer = Buffer.allocUnsafe(Math.min(readBytes, end - start))
@@ -62,7 +62,7 @@ function unescaped(text: string): string {
   }
 }
 
-/** How much of the text can be read alone: an escape, and a pair of escapes that is one character, is not torn apart. */
+/** How much of the text can be decoded alone, without splitting an escape or a pair of escapes for one character. */
 function completeLength(text: string): number {
   const last = text.lastIndexOf('\\')
   if (last === -1 || last < text.length - 6 || !startsEscape(text, last)) return text.length

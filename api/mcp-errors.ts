@@ -9,9 +9,9 @@ const ErrorAnswer = z.looseObject({ error: z.looseObject({ code: z.number(), mes
 const Issues = z.array(z.object({ path: z.array(z.union([z.string(), z.number()])), message: z.string() }))
 
 /**
- * An answer of the tool server's library as callers see it: where the library describes an error in terms of its own code, one sentence says
- * what is wrong and what to do. Other answers stay as they are.
- * @param method of the message that is answered
+ * Rewrites an error response of the tool server's library for callers: where the library describes an error in terms of its own code, one
+ * sentence says what is wrong and what to do. Other responses stay as they are.
+ * @param method the method of the request
  */
 export function withOwnSentence(answer: unknown, method: unknown): unknown {
   const parsed = ErrorAnswer.safeParse(answer)
@@ -25,7 +25,7 @@ function described({ code, message }: { code: number; message: string }, method:
     return { code, message: `there is no method ${method}; this server has tools/list and tools/call` }
   }
   const issue = firstIssue(message)
-  // that the params are wrong is the caller's fault, while the library calls it its own
+  // wrong params are the caller's fault, but the library reports them as its own
   if (issue) return { code: code === internalCode ? invalidParamsCode : code, message: issue }
   if (code === invalidRequestCode && message.endsWith('not a valid JSON-RPC message')) {
     return {
@@ -36,7 +36,7 @@ function described({ code, message }: { code: number; message: string }, method:
   return { code, message: message.replace(/^(Bad Request|Invalid params): /, '') }
 }
 
-/** The first of the issues that the library's schema found, which it prints as JSON. */
+/** The first issue of the library's schema, which the message lists as JSON. */
 function firstIssue(message: string): string | undefined {
   const start = message.indexOf('[\n')
   if (start === -1) return undefined

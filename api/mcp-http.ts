@@ -15,8 +15,8 @@ import { withOwnSentence } from './mcp-errors.ts'
 import type { Operation } from './operation.ts'
 
 /**
- * `POST /mcp`: what HTTP has to do with the tool server. Refusals of HTTP's own (401, 403, 405, 413, 415) look as in REST; a body that is
- * no message is refused as JSON-RPC says, with 400. How large a body may be follows from the tools that the key may call.
+ * `POST /mcp`: the HTTP side of the tool server. Refusals by HTTP (401, 403, 405, 413, 415) look as in REST; a body that is no message gets a
+ * JSON-RPC error with 400. The largest body depends on the tools that the key may call.
  */
 export function createToolEndpoint(operations: readonly Operation[], deps: Deps, authenticate: Authenticate) {
   const serve = createToolServer(operations)
@@ -25,8 +25,8 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
   const origins = new Set([base, mcp].map((url) => new URL(url).origin))
   const hosts = [...[base, mcp].map((url) => new URL(url).hostname), 'localhost', '127.0.0.1', '[::1]']
 
-  /** Both attacks need a browser: a page of another origin, or a name that an attacker points at this machine. */
-  function refuseBrowserTricks(koa: KoaContext): void {
+  /** Refuses two attacks through a browser: a page of another origin, and DNS rebinding (a name that an attacker points at this machine). */
+  function refuseBrowserAttacks(koa: KoaContext): void {
     if (!validateHostHeader(koa.get('host'), hosts).ok) {
       throw new AppError('forbidden', `the tool server does not answer to this host; use ${mcp}/mcp`)
     }
@@ -36,7 +36,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
     }
   }
 
-  /** Undefined when it is no JSON, which is answered. */
+  /** Undefined when the body is no JSON; the refusal is sent then. */
   async function receive(koa: KoaContext, ctx: Context, admitted: Admitted): Promise<JsonBody | undefined> {
     try {
       return await receiveJson(koa.req, bounds[ctx.caller.scope], { admitted, spoolDir: deps.spoolDir })
@@ -52,7 +52,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
     if (koa.method !== 'POST') {
       throw new AppError('method_not_allowed', 'the tool server takes POST with a JSON-RPC 2.0 message', { allow: ['POST'] })
     }
-    refuseBrowserTricks(koa)
+    refuseBrowserAttacks(koa)
     const caller = await authenticate(koa)
     const payer = { kind: 'project', id: caller.project_id } as const
     const ctx = { ...deps, caller, db: deps.admission.databaseOf(payer) }
@@ -70,7 +70,7 @@ function refuse(koa: KoaContext, { id, code, message }: Refusal): void {
   koa.body = jsonRpcError(id, code, message)
 }
 
-/** The request as the tool server's library wants it; the `Accept` that curl sends would be refused. */
+/** The request in the form that the tool server's library accepts; it would refuse the `Accept` of curl. */
 function toolRequest(koa: KoaContext, base: string): Request {
   const headers = new Headers({ accept: 'application/json, text/event-stream', 'content-type': 'application/json' })
   for (const name of ['mcp-protocol-version', 'mcp-method', 'mcp-name', 'mcp-session-id']) {

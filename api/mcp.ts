@@ -24,14 +24,14 @@ To publish: create_site once (or find one with list_sites), then deploy_files wi
 A file that is not in the list is gone; get_manifest shows what is live, and an unchanged file can be sent as its sha256.
 For larger sites or a build use deploy_site with a tar.gz or zip in base64; with a package.json at its root it is built with npm.
 A deploy answers at once with the status queued. Call get_deploy_status every second or two until it is active or failed; error says why,
-and get_logs shows what a build has printed: read on from next_offset until done. recommendations are advice and block nothing.
+and get_logs shows what a build has printed: read on from next_offset until done. recommendations never block a deploy.
 With activate=false it ends as ready: get_preview_url shows it to people, activate_deploy publishes it or rolls back to an earlier deploy.
 Tools that take confirm cannot be undone: ask the person first, then send confirm=true.
 A failing tool answers isError with {status, message}; the message says what to do next.
 400 and 422: correct the arguments. 402: the plan does not allow it, and the message names the plan that does; do not retry.
 403: the key's scope is too low. 404: not in this project. 409: wrong state or quota. 429 and 503: wait, then repeat.`
 
-/** The input schema of a tool: raw bytes become `<name>_base64`, and what cannot be undone asks for `confirm`. */
+/** The input schema of a tool: raw bytes become `<name>_base64`, and irreversible operations ask for `confirm`. */
 function toolInput(op: Operation): z.ZodObject {
   return op.input.safeExtend({
     ...(op.raw
@@ -39,11 +39,13 @@ function toolInput(op: Operation): z.ZodObject {
           [rawMember(op.raw)]: z.string().meta({ maxLength: maxToolBodyBytes }).describe(`${op.raw.description} In base64.`),
         }
       : {}),
-    ...(op.tool?.confirm ? { confirm: z.boolean().describe('true when the person has agreed; refused otherwise.') } : {}),
+    ...(op.tool?.confirm
+      ? { confirm: z.boolean().describe('true when the user has agreed; otherwise the call is refused.') }
+      : {}),
   })
 }
 
-/** Without ids every schema is written where it is used: the root of a tool's schema must be an object, not a reference to one. */
+/** Drops the ids, so that every schema is inlined: the root of a tool's schema must be an object, not a reference. */
 const anonymous = {
   get(schema: z.ZodType) {
     const { id: _id, ...meta } = z.globalRegistry.get(schema) ?? {}
@@ -58,13 +60,13 @@ function oneTypeEach({ type, description, ...rest }: { type: string[]; descripti
   return description === undefined ? { anyOf } : { description, anyOf }
 }
 
-/** A schema in the part of JSON Schema that all clients and model providers read. */
+/** Converts a schema to the subset of JSON Schema that all clients and model providers understand. */
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Tool['inputSchema'] {
   const { $schema: _dialect, ...plain } = z.toJSONSchema(schema, {
     io,
     metadata: anonymous as never,
     override: ({ jsonSchema: part }) => {
-      // members may be added within a version of the api
+      // members may be added within a version of the API
       if (part.additionalProperties === false) delete part.additionalProperties
       if (part.format) delete part.pattern
       if (part.minimum === Number.MIN_SAFE_INTEGER) delete part.minimum
@@ -75,17 +77,17 @@ function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Tool['inputSchem
 }
 
 const Failure = z.object({
-  status: z.int().describe('As in REST.'),
+  status: z.int().describe('The HTTP status that REST would answer.'),
   message: z.string().describe('What is wrong and what to do.'),
 })
 
-/** Tools answer objects, so a list is wrapped. Many clients check the answer of a failed call too, so the schema knows both. */
+/** Tools return objects, so a list is wrapped. Many clients validate the result of a failed call too, so the schema covers both. */
 function answerSchema(op: Operation): Tool['outputSchema'] {
   const success = op.output instanceof z.ZodArray ? z.object({ items: op.output }) : op.output
   return { type: 'object', anyOf: [jsonSchema(success, 'output'), jsonSchema(Failure, 'output')] }
 }
 
-/** The answer of `tools/list`, in the order of the registry. */
+/** The result of `tools/list`, in the order of the registry. */
 function toolList(operations: readonly Operation[]): Tool[] {
   return operations.flatMap((op) => {
     if (!op.tool) return []
@@ -142,7 +144,7 @@ function requireConfirmation(op: Operation, { confirm }: Arguments): void {
   throw invalid(`${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`)
 }
 
-/** Raw bytes are counted before the call begins, as the length that a REST client announces: quotas refuse before anything is stored. */
+/** Counts raw bytes before the call begins, like the length that a REST client announces, so that quotas refuse before anything is stored. */
 async function toolCall(op: Operation, args: Arguments, { bytes, texts }: Message): Promise<RawCall> {
   if (!op.raw) return { input: args, bytes, texts }
   const field = rawMember(op.raw)
@@ -156,14 +158,14 @@ async function toolCall(op: Operation, args: Arguments, { bytes, texts }: Messag
   return { input: args, upload: { stream: Readable.from([decoded]), expectedBytes: decoded.length } }
 }
 
-/** A parsed message; its long strings are marks. */
+/** A parsed message, with marks in place of its long strings. */
 export interface Message {
   readonly value: unknown
   readonly bytes: number
   readonly texts: LongTexts
 }
 
-/** Serves one parsed request of the caller: the stateless revision, the earlier handshake, or a bare `tools/call`. */
+/** Serves one parsed request of the caller: of the stateless revision, the earlier handshake, or a bare `tools/call`. */
 export function createToolServer(operations: readonly Operation[]) {
   const tools = toolList(operations)
   return async (request: Request, message: Message, ctx: Context): Promise<Response> => {

@@ -16,18 +16,18 @@ import { createAdmission } from './admission.ts'
 import { createApp } from './app.ts'
 import { createLogFollowers } from './follow-logs.ts'
 
-/** Callers rather get a 503 than wait for a server that is stuck. */
+/** Callers get a 503 after this time, instead of waiting for a server that hangs. */
 const queryTimeoutMs = 4000
-/** Less than a query may take, so that the server itself ends the wait and the connection is free again. */
+/** Less than the query timeout, so that the server itself ends the wait and the connection is free again. */
 const lockTimeoutMs = 3000
 
 export interface OpenedApi extends AsyncDisposable {
   readonly listener: RequestListener
-  /** Ends the answers that would go on for as long as their callers listen. */
+  /** Ends the streams that would go on for as long as their clients listen. */
   drain(): void
 }
 
-/** Everything that answers requests, without the server. */
+/** Opens everything that answers requests, without the HTTP server. */
 export async function openApi(config: Config): Promise<OpenedApi> {
   const log = createLogger('api', config.logLevel)
   const operatorToken = required(config.operatorToken, 'PLINTH_OPERATOR_TOKEN')
@@ -39,7 +39,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
   const workflows = stack.use(openWorkflowClient({ address, namespace: config.temporal.namespace }))
   const relay = stack.use(startRelay(db, workflows, log))
   const spoolDir = join(config.dataDir, 'spool')
-  // what a process left that was killed while it made a file; nothing in here was acknowledged
+  // removes files of a process that was killed; none of them was acknowledged
   await rm(spoolDir, { recursive: true, force: true })
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)

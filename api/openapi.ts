@@ -12,26 +12,30 @@ import { type RestShape, restShape } from './rest.ts'
 const ErrorBody = z.object({ message: z.string().describe('What is wrong and what to do.') }).meta({ id: 'Error' })
 
 const retryAfter = {
-  'Retry-After': { required: true, description: 'Seconds after which it may succeed.', schema: { type: 'integer', minimum: 0 } },
+  'Retry-After': {
+    required: true,
+    description: 'Seconds after which the request may succeed.',
+    schema: { type: 'integer', minimum: 0 },
+  },
 } as const
 const challenge = {
   'WWW-Authenticate': { required: true, description: 'How to authenticate.', schema: { type: 'string', const: 'Bearer' } },
 } as const
 
-/** Every failure by status: its name among the components, its description, its headers. */
+/** Every failure by status: the name of its component, its description, its headers. */
 const failures: Readonly<Record<number, readonly [string, string, ZodOpenApiResponseObject['headers']?]>> = {
   400: ['Invalid', 'The input is not valid, or the body is not JSON.'],
   401: ['Unauthorized', 'The key is missing, unknown or revoked.', challenge],
-  402: ['PaymentRequired', 'The plan or a missing payment forbids it; the message names the plan.'],
+  402: ['PaymentRequired', 'The plan or a missing payment does not allow the request; the message names the plan that does.'],
   403: ['Forbidden', "The key's scope is too low."],
-  404: ['NotFound', 'It does not exist in the project.'],
-  409: ['Conflict', 'It conflicts with the present state or a quota.'],
+  404: ['NotFound', 'The object does not exist in the project.'],
+  409: ['Conflict', 'The request conflicts with the current state or a quota.'],
   413: ['TooLarge', 'The body is too large.'],
-  415: ['UnsupportedMediaType', 'The body has another media type, charset or encoding than those that are taken.'],
-  422: ['Unprocessable', 'The input does not fit the schema.'],
-  429: ['TooManyRequests', 'Too many; Retry-After says when to try again.', retryAfter],
-  500: ['InternalError', 'A fault of the platform.'],
-  503: ['Unavailable', 'A part of the platform does not answer; try again.', retryAfter],
+  415: ['UnsupportedMediaType', 'The media type, charset or encoding of the body is not accepted.'],
+  422: ['Unprocessable', 'The input does not match the schema.'],
+  429: ['TooManyRequests', 'Too many requests; Retry-After says when to try again.', retryAfter],
+  500: ['InternalError', 'An internal error of the platform.'],
+  503: ['Unavailable', 'A part of the platform does not answer; try again later.', retryAfter],
 }
 
 const json = (schema: z.ZodType, example?: unknown) => ({
@@ -46,7 +50,7 @@ const failureResponses = Object.fromEntries(
 )
 
 /**
- * The description of the REST interface, made from the same operations that serve it.
+ * The OpenAPI document of the REST interface, made from the same operations that serve it.
  * @param tags descriptions of the operations' tags by name
  */
 export function openApiDocument(operations: readonly Operation[], tags: Readonly<Record<string, string>>, serverUrl: string) {
@@ -62,7 +66,7 @@ export function openApiDocument(operations: readonly Operation[], tags: Readonly
       title: 'Plinth',
       version: '2026-09-07',
       description:
-        'Self-hosted static hosting. Every success is 200 with JSON; every error is {message}. Unknown members and parameters are ignored; of a member that is there twice, the last counts.',
+        'Self-hosted static hosting. Every success is 200 with JSON; every error is {message}. Unknown members and parameters are ignored; when a member is repeated, the last one counts.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: serverUrl }],
@@ -74,7 +78,7 @@ export function openApiDocument(operations: readonly Operation[], tags: Readonly
           type: 'http',
           scheme: 'bearer',
           bearerFormat: 'svc_<id>_<secret>',
-          description: 'A project key. Its scope is readonly, editor or full; each includes those before it.',
+          description: 'A project key. Its scope is readonly, editor or full; each includes the lower ones.',
         },
       },
     },
@@ -92,7 +96,7 @@ function operationObject(op: Operation, shape: RestShape, all: readonly Operatio
     summary: op.title,
     description: `${op.summary}\n\nNeeds the \`${op.scope}\` scope.`,
     tags: [op.tag],
-    // since 3.1 the roles that a request needs are listed here for every type of scheme
+    // since 3.1 the roles that a request needs are listed here, for every type of scheme
     security: [{ key: [op.scope] }],
     requestParams: {
       ...(shape.pathNames.length > 0 ? { path: pick(shape.pathNames) } : {}),
@@ -129,14 +133,14 @@ const rawBody = (raw: NonNullable<Operation['raw']>) => ({
   ),
 })
 
-/** The failure as every operation has it, or one of its own that may have either body. */
+/** The failure that all operations share, or the operation's own, which may have either body. */
 function failureResponse(op: Operation, status: number): ZodOpenApiResponseObject | undefined {
   const own = op.errorBodies?.[status as ErrorStatus]
   const [, description = ''] = failures[status] ?? []
   return own ? { description, content: json(z.union([ErrorBody, own])) } : failureResponses[status]
 }
 
-/** From an operation that makes a thing to those whose path takes its id: `Site` is what `site_id` names. */
+/** Links from an operation that creates an object to those whose path takes its id: `site_id` names a `Site`. */
 function linksOf(op: Operation, shape: RestShape, all: readonly Operation[]): ZodOpenApiLinksObject {
   const idName = `${op.output.meta()?.id?.toLowerCase()}_id`
   if (shape.method !== 'POST' || shape.pathNames.includes(idName)) return {}
@@ -146,7 +150,7 @@ function linksOf(op: Operation, shape: RestShape, all: readonly Operation[]): Zo
   )
 }
 
-/** Statuses of the failures that the operation may answer, in ascending order. */
+/** The statuses of an operation's failures, in ascending order. */
 function failuresOf(op: Operation, shape: RestShape): number[] {
   const all: number[] = [401, 403, 415, 429, 500, 503, ...op.errors]
   if (shape.pathNames.length > 0) all.push(404)

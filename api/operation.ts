@@ -17,19 +17,19 @@ export interface RawInput {
   readonly maxBytes: number
 }
 
-/** What clients are told about a tool; what is absent is false. */
+/** The hints about a tool for its clients; an absent one is false. */
 export interface ToolHints {
   readonly readOnly?: boolean
   readonly idempotent?: boolean
   readonly destructive?: boolean
-  /** The tool takes `confirm` besides its input and refuses without `confirm: true`; it is destructive. REST does not ask. */
+  /** The tool is destructive: it refuses a call without `confirm: true`. REST does not ask. */
   readonly confirm?: boolean
 }
 
 /** What a stream of events ends with: its client leaves, or the server drains. */
 export interface Following {
   readonly signal: AbortSignal
-  /** The id of the last event that the client has; undefined for a new one. */
+  /** The id of the last event that the client has; undefined for a new client. */
   readonly lastEventId: string | undefined
 }
 
@@ -45,37 +45,37 @@ export interface Operation {
   readonly title: string
   readonly summary: string
   readonly tag: string
-  /** Method and path below the base address; `{name}` is a member of `input`. Absent for operations that only tools have. */
+  /** Method and path below the base address; `{name}` is a member of `input`. Absent for operations that are only tools. */
   readonly rest?: `${Method} /${string}`
-  /** Absent for operations that only REST has. */
+  /** Absent for operations that are only in REST. */
   readonly tool?: ToolHints
   readonly scope: Scope
-  /** Flat; names as the tools have them. REST takes them from path, query and JSON body by name. */
+  /** A flat schema with the tools' names. REST takes the members from path, query and JSON body by name. */
   readonly input: z.ZodObject
-  /** Members of `input` that REST takes from the query although the request has a body. */
+  /** Members of `input` that REST takes from the query even though the request has a body. */
   readonly query?: readonly string[]
   readonly raw?: RawInput
-  /** A JSON body that REST accepts as it is, for the documents. */
+  /** A complete example of a JSON body, for the OpenAPI document. */
   readonly example?: Readonly<Record<string, unknown>>
-  /** How large a JSON body may be, when that is not the usual limit. */
+  /** The largest JSON body, when it differs from the usual limit. */
   readonly maxBodyBytes?: number
   /**
    * For JSON bodies that may be too large for memory; large ones are processed two at a time in this process. Long strings of `longMembers`,
-   * at any level, stay in a file: `texts` has them by the marks that stand for them.
+   * at any level, stay in a file: `texts` has them by the marks that replace them.
    */
   readonly largeBody?: { readonly maxBytes: number; readonly longMembers: readonly string[] }
   readonly requires?: Feature
   readonly whenSuspended?: 'refuse'
-  /** Its `load` answers a site, or what belongs to one. What a transaction changes is refused there too: the site may be trashed in the meantime. */
+  /** For operations whose `load` returns a site or something that belongs to one. Transactions check again, because the site may be trashed in between. */
   readonly whenTrashed?: 'refuse'
   readonly output: z.ZodType
-  /** Statuses it may answer besides those that every operation may. */
+  /** The statuses of its failures, besides those that every operation has. */
   readonly errors: readonly ErrorStatus[]
-  /** Bodies of errors that are not only `{message}`, by their status. */
+  /** Bodies of errors that have more than a message, by status. */
   readonly errorBodies?: Partial<Readonly<Record<ErrorStatus, z.ZodType>>>
   readonly load: (ctx: Context, input: never) => Promise<unknown>
   readonly handler: (ctx: Context, input: never, target: never) => Promise<unknown>
-  /** The same as it happens: REST answers `follow=true`, and a request for `text/event-stream`, with these. Tools never follow. */
+  /** The events of the result as it changes: REST streams them for `follow=true` and for `Accept: text/event-stream`. Tools never follow. */
   readonly events?: (ctx: Context, input: never, target: never, following: Following) => AsyncIterable<ServerSentEvent>
 }
 
@@ -86,7 +86,7 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target
   readonly errors?: readonly ErrorStatus[]
   readonly whenTrashed?: Target extends OfSite ? 'refuse' : never
   readonly example?: Partial<z.input<Input>>
-  /** Finds what the call is about; throws `not_found`, so that another project's ids look absent before any plan or state. */
+  /** Finds the object of the call. It throws `not_found`, so another project's ids look absent before any check of plan or state. */
   readonly load?: (ctx: Context, input: z.output<Input>) => Promise<Target>
   readonly handler: (
     ctx: Context,
@@ -96,7 +96,7 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target
   readonly events?: (ctx: Context, input: z.output<Input>, target: Target, following: Following) => AsyncIterable<ServerSentEvent>
 }
 
-/** Checks the types of one operation and forgets them, so that all operations fit one list. */
+/** Checks the types of one operation and erases them, so that all operations fit one list. */
 export function operation<Input extends z.ZodObject, Output extends z.ZodType, Target = undefined>(
   definition: Definition<Input, Output, Target>,
 ): Operation {

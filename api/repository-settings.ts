@@ -22,26 +22,26 @@ function line(minLength: number, maxLength: number) {
 }
 
 const command = line(0, maxCommandLength).nullable().default(null)
-// what is no folder is a 400 and not a 422
+// an invalid folder is a 400, not a 422
 const folder = z.string().meta({ maxLength: maxPathBytes }).nullable().default(null)
 
-/** What connects a repository; everything but the token is replaced. */
+/** The settings of a connection. All but the token are replaced by each call. */
 export const connectionInput = {
   repo_url: z
     .string()
     .meta({ minLength: 1, maxLength: 2048, pattern: '^https?://[^\\s/@?#\\\\]+/[^\\s?#\\\\]+$' })
     .describe('The https address that `git clone` takes, without a user or a token.'),
-  branch: z.string().meta({ minLength: 1, maxLength: 255 }).default('main').describe('The branch that goes live.'),
+  branch: z.string().meta({ minLength: 1, maxLength: 255 }).default('main').describe('The branch whose deploys go live.'),
   token: z
     .string()
     .regex(/^[\x21-\x7e]{1,2000}$/, 'must be 1 to 2000 printable characters without spaces')
     .nullable()
     .optional()
-    .describe('For a private repository, and for reports to its forge; kept when absent, erased by null.'),
-  install_command: command.describe('In place of the usual install; null or empty is as with an archive.'),
-  build_command: command.describe('In place of the build script; null or empty is as with an archive.'),
-  output_dir: folder.describe('The folder that is published; null or empty is the first of the usual ones.'),
-  root_dir: folder.describe('The folder that is built, such as apps/web; null or empty is that of the site.'),
+    .describe('The access token, for a private repository and for reports to its forge; kept when absent, erased by null.'),
+  install_command: command.describe('Replaces the install command; null or empty means the same as for an archive.'),
+  build_command: command.describe('Replaces the build command; null or empty means the same as for an archive.'),
+  output_dir: folder.describe('The folder that is published; null or empty means the first of the usual output folders.'),
+  root_dir: folder.describe('The folder that is built, such as apps/web; null or empty means that of the site.'),
   branch_previews: z.boolean().default(false).describe('Whether other branches get a preview.'),
   pull_request_previews: z.boolean().default(true).describe('Whether pull requests get a preview.'),
   watch_paths: z
@@ -49,12 +49,12 @@ export const connectionInput = {
     .max(maxWatchPaths)
     .default([])
     .describe(
-      'Patterns such as `docs/**` and `!docs/drafts/**`: pushes that change no such file are skipped; none: every push counts.',
+      'Patterns such as `docs/**` and `!docs/drafts/**`: pushes that change no matching file are skipped. Without patterns every push counts.',
     ),
 }
 
 /**
- * The settings of a connection, with every text in its one form.
+ * Validates and normalises the settings of a connection.
  * @throws AppError `invalid`
  */
 export function readConnection({ config }: Deps, input: z.output<z.ZodObject<typeof connectionInput>>) {
@@ -81,7 +81,7 @@ function readRepoUrl({ git }: Config, text: string): string {
 }
 
 function readBranch(name: string): string {
-  if (!isBranchName(name)) throw invalid('branch is no name that a branch may have')
+  if (!isBranchName(name)) throw invalid('branch is not a valid name of a branch')
   if (name.startsWith('refs/')) throw invalid('branch is a full ref; leave out refs/heads/')
   if (isCommitId(name)) throw invalid('branch is the id of a commit; name a branch')
   return name

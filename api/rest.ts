@@ -22,7 +22,7 @@ export interface RestShape {
   readonly bodyNames: readonly string[]
 }
 
-/** Undefined for an operation that only tools have. Members go to the path by its template, else to the query (GET, DELETE, raw bodies) or the body. */
+/** Undefined for an operation that is only a tool. Members go to the path by its template, else to the query (GET, DELETE, raw bodies) or the body. */
 export function restShape(op: Operation): RestShape | undefined {
   if (!op.rest) return undefined
   const [method = '', path = ''] = op.rest.split(' ')
@@ -39,9 +39,9 @@ export function restShape(op: Operation): RestShape | undefined {
   }
 }
 
-/** Routes for every operation that REST has. `enter` finds out who calls. */
+/** Makes the routes of all operations in REST. `enter` identifies the caller. */
 export function restRouter<C extends Context>(operations: readonly Operation[], enter: (koa: Koa) => Promise<C>): Router {
-  // one address for each operation: neither a trailing slash nor other letters are the same
+  // one path for each operation: neither a trailing slash nor another case matches
   const router = new Router({ strict: true, sensitive: true })
   for (const op of operations) {
     const shape = restShape(op)
@@ -68,7 +68,7 @@ type Received = AsyncDisposable & { readonly call: RawCall }
 
 const nothingLeft = { [Symbol.asyncDispose]: async () => undefined }
 
-/** Takes a JSON body from the connection; raw bytes are read by the operation. */
+/** Receives a JSON body; raw bytes are left for the operation to read. */
 async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, admitted: Admitted): Promise<Received> {
   const named = { ...queryInput(op, shape, koa), ...(koa.params as Record<string, string>) }
   if (op.raw) {
@@ -93,7 +93,7 @@ function bodyInput(body: unknown, shape: RestShape): Record<string, unknown> {
   return Object.fromEntries(Object.entries(body).filter(([name]) => shape.bodyNames.includes(name)))
 }
 
-/** Query members as the JSON values that the schema expects: `limit=5` is a number, `activate=false` a boolean. */
+/** Converts the query to the JSON values that the schema expects: `limit=5` is a number, `activate=false` a boolean. */
 function queryInput(op: Operation, shape: RestShape, koa: Koa): Record<string, unknown> {
   const query = new URLSearchParams(koa.querystring)
   const present = shape.queryNames.filter((name) => query.has(name))
@@ -109,13 +109,13 @@ function queryInput(op: Operation, shape: RestShape, koa: Koa): Record<string, u
 function fromText(schema: unknown, text: string): unknown {
   let inner = schema
   while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) inner = inner.unwrap()
-  // as JSON writes numbers; Number() also reads 0x10 and an empty text
+  // only numbers as in JSON; Number() also accepts 0x10 and an empty text
   if (inner instanceof z.ZodNumber) return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text
   if (inner instanceof z.ZodBoolean) return text === 'true' ? true : text === 'false' ? false : text
   return text
 }
 
-/** @throws AppError `method_not_allowed` or `not_found`, for a request that no route has answered */
+/** @throws AppError `method_not_allowed` or `not_found`, for a request that no route matches */
 export function refuseUnrouted(koa: Koa, routers: readonly Router[]): never {
   const allow = routers.flatMap((router) => router.match(koa.path, koa.method).path.flatMap((layer) => layer.methods))
   if (allow.length > 0) {

@@ -1,13 +1,13 @@
 interface Run<T> {
   readonly running: Promise<T>
-  /** For those who ask while it runs. */
+  /** The next run, shared by all callers that come during the current one. */
   next?: Promise<T>
 }
 
 /**
- * Makes a look-up that runs at most once at a time for each name. Those who ask while it runs share the next run, so every answer was read
- * after it was asked for, and however many ask at once cost two runs. When a run fails they fail with it: while PostgreSQL is silent, another
- * run would let them wait for as long again.
+ * Makes a look-up that runs at most once at a time for each name. Callers that come during a run share the next one, so that every result was
+ * read after it was requested, and any number of concurrent callers costs two runs. When a run fails, its waiting callers fail as well: while
+ * PostgreSQL does not answer, another run would make them wait for as long again.
  */
 export function shareLookUps<T>(lookUp: (name: string) => Promise<T>): (name: string) => Promise<T> {
   const runs = new Map<string, Run<T>>()

@@ -7,7 +7,7 @@ import type { ObjectBatch, StoredObject } from '../infra/cas/cas.ts'
 const signatureBytes = 4
 
 /**
- * Streams an archive into the batch. Only its emptiness, signature and size are judged here; the build opens it.
+ * Streams an archive into the batch. Only its size and signature are checked here; the build opens it.
  * @throws AppError `invalid`
  */
 export async function storeArchive(objects: ObjectBatch, stream: Readable): Promise<StoredObject> {
@@ -21,7 +21,7 @@ export async function storeArchive(objects: ObjectBatch, stream: Readable): Prom
   }
 }
 
-/** Passes the bytes on once the first of them are known to begin an archive. */
+/** Passes the bytes on once the first of them are known to be the signature of an archive. */
 async function* withSignature(stream: Readable): AsyncGenerator<Buffer> {
   let head = Buffer.alloc(0)
   let known = false

@@ -21,13 +21,13 @@ type Content = { readonly bytes: Buffer } | { readonly open: () => Readable } | 
 export type FileSource = { readonly path: string } & Content
 
 const writers = 8
-/** Of a path that is refused. */
+/** How much of a refused path a message shows. */
 const shownPathLength = 200
 
 /**
- * The files to publish, by normalised path, and the paths that are left out.
+ * Returns the files to publish, by normalised path, and the paths that are left out.
  * @param read the content of an entry; `place` names it in messages
- * @throws AppError `invalid` for a list that no site can have: empty, too long, bad or double paths
+ * @throws AppError `invalid` for a list that no site can have: empty, too long, with invalid or repeated paths
  */
 export function readEntries<Entry extends { readonly path: string }, Content>(
   entries: readonly Entry[],
@@ -45,7 +45,7 @@ export function readEntries<Entry extends { readonly path: string }, Content>(
     if (verdict.kind === 'bad')
       throw invalid(`${place}: the path ${JSON.stringify(entry.path.slice(0, shownPathLength))} ${verdict.reason}`)
     const { path } = verdict
-    if (files.has(path)) throw invalid(`${place}: ${path} is there twice`)
+    if (files.has(path)) throw invalid(`${place}: ${path} is listed twice`)
     const content = read(entry, place)
     if (verdict.kind === 'skip') skipped_paths.push(path)
     else files.set(path, { ...content, path })
@@ -54,7 +54,7 @@ export function readEntries<Entry extends { readonly path: string }, Content>(
   return { files: [...files.values()], skipped_paths }
 }
 
-/** @throws AppError `invalid` for what the specification refuses in a publish without a build */
+/** @throws AppError `invalid` for files that the specification refuses to publish without a build */
 export function requireStaticSite(files: readonly { readonly path: string }[]): void {
   const has = (path: string) => files.some((file) => file.path === path)
   if (!has('index.html')) throw invalid('index.html is missing at the root; send the full set of files, not only what changed')
@@ -62,7 +62,7 @@ export function requireStaticSite(files: readonly { readonly path: string }[]): 
     throw invalid('package.json is there: this route publishes files as they are; send an archive to have it built')
 }
 
-/** @throws AppError `unprocessable` for an entry with both or none of content and sha256, `invalid` for a content that is none */
+/** @throws AppError `unprocessable` for an entry with both or none of content and sha256, `invalid` for invalid content */
 export function readContent(entry: FileEntry, place: string, texts?: LongTexts): Content {
   const { content, encoding, sha256 } = entry
   if ((content === undefined) === (sha256 === undefined)) throw unprocessable(`${place}: give either content or sha256`)
@@ -79,7 +79,7 @@ export function readContent(entry: FileEntry, place: string, texts?: LongTexts):
   return { bytes: decodeBase64(content ?? '', `${place}: content`) }
 }
 
-/** @throws AppError `invalid` for half a surrogate pair: it has no bytes, Buffer would write a question mark */
+/** @throws AppError `invalid` for half a surrogate pair, for which Buffer would write a question mark */
 function bytesOfText(text: string, place: string): Buffer {
   if (!text.isWellFormed()) throw invalid(`${place}: content is not valid Unicode; send bytes as base64`)
   return Buffer.from(text, 'utf8')
@@ -89,14 +89,14 @@ async function* textBytes(text: LongText, place: string): AsyncGenerator<Buffer>
   for await (const piece of text.pieces()) yield bytesOfText(piece, place)
 }
 
-/** How many bytes a long text in base64 has. @throws AppError `invalid` when it is none */
+/** Counts the bytes of a long text in base64. @throws AppError `invalid` when it is not base64 */
 export async function countBase64Bytes(text: LongText, place: string): Promise<number> {
   let bytes = 0
   for await (const piece of base64Bytes(text, place)) bytes += piece.length
   return bytes
 }
 
-/** The bytes of a long text in base64; it fails with `invalid` where it is none. */
+/** Decodes a long text in base64; the stream fails with `invalid` where it is not base64. */
 export const base64Stream = (text: LongText, place: string) => Readable.from(base64Bytes(text, place), { objectMode: false })
 
 async function* base64Bytes(text: LongText, place: string): AsyncGenerator<Buffer> {
@@ -120,7 +120,7 @@ export function readHash({ sha256 }: { readonly sha256: string }, place: string)
   return { sha256 }
 }
 
-/** @throws AppError `invalid` when the text is not base64; Node's decoder would skip what it does not know */
+/** @throws AppError `invalid` when the text is not base64; Node's decoder would skip invalid characters */
 export function decodeBase64(text: string, place: string): Buffer {
   const bytes = Buffer.from(text, 'base64')
   const digits = digitsOf(text)
@@ -128,7 +128,7 @@ export function decodeBase64(text: string, place: string): Buffer {
   return bytes
 }
 
-/** How many characters there are besides white space and the padding at the end. */
+/** Counts the characters besides white space and the padding at the end. */
 function digitsOf(text: string): number {
   const digits = text.replace(/\s+/g, '')
   let end = digits.length
@@ -138,7 +138,7 @@ function digitsOf(text: string): number {
 
 const notBase64 = (place: string) => invalid(`${place} is not valid base64`)
 
-/** Right behind a folder the sorted list has what lies in it, so that no path is taken apart: a long one has 500 folders. */
+/** In the sorted list the content of a folder directly follows it, so that no path has to be split: a long one has 500 folders. */
 function refuseFolderFiles(files: ReadonlyMap<string, unknown>): void {
   const names = [...files.keys()].map((path) => `${path}/`).sort()
   for (const [index, name] of names.entries()) {
@@ -147,9 +147,10 @@ function refuseFolderFiles(files: ReadonlyMap<string, unknown>): void {
 }
 
 /**
- * Hash and size of each content and reference. Long texts are read for it, 50 MB in 0.3 s, so that quotas refuse before anything is stored.
- * @param sizes of the blobs that the project has
- * @throws AppError `invalid` for a reference to a blob that is not the project's, or is too large, and for a content that is none
+ * Determines hash and size of each content and reference. Long texts are read for this (50 MB in 0.3 s), so that quotas refuse before
+ * anything is stored.
+ * @param sizes the sizes of the project's blobs, by hash
+ * @throws AppError `invalid` for a reference to a blob that is too large or not the project's, and for invalid content
  */
 export async function measureFiles(files: readonly FileSource[], sizes: ReadonlyMap<string, number>): Promise<StoredObject[]> {
   const blobs: StoredObject[] = []
@@ -172,7 +173,7 @@ async function measure(pieces: AsyncIterable<Buffer> | Iterable<Buffer>): Promis
 
 /**
  * Adds the contents to the batch and returns the manifest's entries.
- * @param sizes of the blobs that the project has, by hash
+ * @param sizes the sizes of the project's blobs, by hash
  */
 export async function storeFiles(
   objects: ObjectBatch,

@@ -49,7 +49,7 @@ function queueMetrics(registry: Registry) {
   const running = gauge('plinth_builds_running', 'Builds that are running.')
   const queueLength = gauge('plinth_build_queue_length', 'Builds that wait for a permit or for a free slot.')
   const withoutPermit = gauge(
-    'plinth_build_turns_waiting',
+    'plinth_build_permits_waiting',
     'Builds in the queue that wait for a permit: for an earlier build of their site, or because of the limit of their project.',
   )
   const age = gauge(
@@ -64,7 +64,7 @@ function queueMetrics(registry: Registry) {
     for (const kind of sourceKinds) waiting.set({ kind }, sum(queued.filter((row) => row.source_kind === kind)))
     running.set(sum(unended.filter((row) => row.is_build && row.status === 'building')))
     queueLength.set(sum(queue))
-    withoutPermit.set(sum(queue.filter((row) => !row.has_turn)))
+    withoutPermit.set(sum(queue.filter((row) => !row.has_permit)))
     age.set(Math.max(0, ...queue.map((row) => secondsSince(row.oldest, now))))
   }
 }

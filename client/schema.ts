@@ -12,8 +12,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who am I
-         * @description The project and the scopes of the key.
+         * Get the project and the scopes of the key
+         * @description Gets the project and the scopes of the key.
          *
          *     Needs the `readonly` scope.
          */
@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List sites
-         * @description All sites of the project that are not in the trash.
+         * @description Lists all sites of the project that are not in the trash.
          *
          *     Needs the `readonly` scope.
          */
@@ -43,7 +43,7 @@ export interface paths {
         put?: never;
         /**
          * Create a site
-         * @description Creates an empty site at a subdomain of the platform; deploy to it next.
+         * @description Creates an empty site at a subdomain of the platform. Deploy to it next.
          *
          *     Needs the `editor` scope.
          */
@@ -63,7 +63,7 @@ export interface paths {
         };
         /**
          * Get a site
-         * @description One site with its address, its live deploy and what the checks recommend for it.
+         * @description Gets a site with its address, its live deploy and the recommendations of the checks.
          *
          *     Needs the `readonly` scope.
          */
@@ -72,7 +72,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a site
-         * @description Puts a site into the trash: it is not served any more, and removed for good when deletion_scheduled_at comes. Until then restore_site brings it back.
+         * @description Moves a site to the trash: it is no longer served, and is removed for good at deletion_scheduled_at. Until then restore_site brings it back.
          *
          *     Needs the `full` scope.
          */
@@ -81,7 +81,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Renames a site; sets its description, its checks or the folder that is built when given.
+         * @description Renames a site; when given, also sets its description, its checks or the folder that is built.
          *
          *     Needs the `editor` scope.
          */
@@ -97,7 +97,7 @@ export interface paths {
         };
         /**
          * List the trash
-         * @description The sites in the trash; each is removed for good at its deletion_scheduled_at.
+         * @description Lists the sites in the trash. Each is removed for good at its deletion_scheduled_at.
          *
          *     Needs the `readonly` scope.
          */
@@ -121,7 +121,7 @@ export interface paths {
         put?: never;
         /**
          * Restore a site
-         * @description Takes a site out of the trash: it serves again what it served before.
+         * @description Takes a site out of the trash. It serves the same content as before.
          *
          *     Needs the `editor` scope.
          */
@@ -143,7 +143,7 @@ export interface paths {
         put?: never;
         /**
          * Enable or disable a site
-         * @description A disabled site answers visitors with a temporarily-unavailable page.
+         * @description Enables or disables a site. A disabled site answers visitors with a temporarily-unavailable page.
          *
          *     Needs the `editor` scope.
          */
@@ -165,14 +165,14 @@ export interface paths {
         put?: never;
         /**
          * Change the subdomain
-         * @description Reserves another subdomain for a site, which has it from switch_at on; the old address then redirects for 30 days. Once in 7 days. The owner of the project is mailed.
+         * @description Reserves another subdomain for a site, which moves there at switch_at; the old address then redirects for 30 days. Allowed once in 7 days. The owner of the project gets an email.
          *
          *     Needs the `full` scope.
          */
         post: operations["change_site_subdomain"];
         /**
          * Cancel the change of the subdomain
-         * @description Keeps the address that a site has, and frees the name that was reserved for it; before switch_at.
+         * @description Cancels a change of the subdomain before switch_at: the site keeps its address, and the reserved name is released.
          *
          *     Needs the `editor` scope.
          */
@@ -191,7 +191,7 @@ export interface paths {
         };
         /**
          * List deploys
-         * @description Deploys of a site, newest first.
+         * @description Lists the deploys of a site, newest first.
          *
          *     Needs the `readonly` scope.
          */
@@ -199,7 +199,7 @@ export interface paths {
         put?: never;
         /**
          * Deploy an archive
-         * @description Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build), else the files are published as they are. Poll get_deploy_status until the status is active or failed.
+         * @description Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build); otherwise the files are published as they are. Poll get_deploy_status until the status is active or failed.
          *
          *     Needs the `editor` scope.
          */
@@ -221,7 +221,7 @@ export interface paths {
         put?: never;
         /**
          * Deploy files
-         * @description Publishes a full set of static files sent as JSON; a file that is not in the list is gone. Needs index.html at the root and no package.json. A file sent before can be referenced by its sha256 instead of its content.
+         * @description Publishes the complete set of static files, sent as JSON; files that are not in the list are removed. The set needs an index.html and must not have a package.json at its root. A file that was sent before can be referenced by its sha256 instead of its content.
          *
          *     Needs the `editor` scope.
          */
@@ -243,7 +243,7 @@ export interface paths {
         put?: never;
         /**
          * Check a manifest
-         * @description First of three steps to publish a manifest: tells which blobs the project lacks. Send those with put_blob, then the same files to deploy_manifest. What is named here is kept for another day.
+         * @description First of three steps to publish a manifest: lists the blobs that the project lacks. Send those with put_blob, then the same files with deploy_manifest. All blobs named here are kept for another day.
          *
          *     Needs the `editor` scope.
          */
@@ -264,7 +264,7 @@ export interface paths {
         get?: never;
         /**
          * Send a blob
-         * @description Second of three steps to publish a manifest: takes the bytes of one file, which must have the sha256 in the path, and keeps them for the project for a day. Repeating it is safe.
+         * @description Second of three steps to publish a manifest: stores the bytes of one file, which must have the sha256 in the path, and keeps them for the project for a day. Repeating it is safe.
          *
          *     Needs the `editor` scope.
          */
@@ -287,7 +287,7 @@ export interface paths {
         put?: never;
         /**
          * Deploy a manifest
-         * @description Last of three steps to publish a manifest: publishes a full set of files whose blobs the project has. Needs index.html at the root and no package.json. When blobs are missing, the answer names them.
+         * @description Last of three steps to publish a manifest: publishes the complete set of files, whose blobs the project has. The set needs an index.html and must not have a package.json at its root. When blobs are missing, the response lists them.
          *
          *     Needs the `editor` scope.
          */
@@ -307,7 +307,7 @@ export interface paths {
         };
         /**
          * Get the manifest
-         * @description Paths and hashes of the live deploy, sorted by path; empty when nothing is live or it came from an archive or git.
+         * @description Gets the paths and hashes of the live deploy, sorted by path; empty when nothing is live, or when it came from an archive or git.
          *
          *     Needs the `readonly` scope.
          */
@@ -329,7 +329,7 @@ export interface paths {
         };
         /**
          * Get a deploy
-         * @description One deploy with its status, and why it failed.
+         * @description Gets a deploy with its status and, if it failed, the error.
          *
          *     Needs the `readonly` scope.
          */
@@ -357,7 +357,7 @@ export interface paths {
         };
         /**
          * Read a build log
-         * @description What the build of a deploy has printed so far, from a byte on; secrets are masked. Read on from next_offset until done. A log is kept for 90 days. With follow=true REST sends it as it is printed, as server-sent events: log {text, next_offset}, status {status} and at last end {status, error}.
+         * @description Reads the output of a build from a byte offset; secrets are masked. Continue at next_offset until done. A log is kept for 90 days. With follow=true REST streams it as server-sent events: log {text, next_offset}, status {status} and finally end {status, error}.
          *
          *     Needs the `readonly` scope.
          */
@@ -403,14 +403,14 @@ export interface paths {
         put?: never;
         /**
          * Get a preview link
-         * @description A secret link to a deploy that is not live, for whoever should see it before it is published; the same link on repeat.
+         * @description Gets a secret link to a deploy that is not live, for people who should see it before it is published. Repeated calls return the same link.
          *
          *     Needs the `editor` scope.
          */
         post: operations["get_preview_url"];
         /**
          * Revoke a preview link
-         * @description Ends the preview link of a deploy; the deploy stays unpublished. A link that is issued later is another one.
+         * @description Revokes the preview link of a deploy, which stays unpublished. A link that is issued later is a different one.
          *
          *     Needs the `editor` scope.
          */
@@ -429,7 +429,7 @@ export interface paths {
         };
         /**
          * List domains
-         * @description The custom domains of a site, with the records that each needs and what was found of them.
+         * @description Lists the custom domains of a site, with the records that each needs and the findings of the latest look-up.
          *
          *     Needs the `readonly` scope.
          */
@@ -437,7 +437,7 @@ export interface paths {
         put?: never;
         /**
          * Add a domain
-         * @description Attaches a domain to a site and answers the records to add: TXT proves the ownership, A leads visitors here. The platform looks for them by itself; verify_domain looks at once.
+         * @description Adds a domain to a site and returns the DNS records to create: TXT proves the ownership, A leads visitors here. The platform looks for them by itself; verify_domain looks at once.
          *
          *     Needs the `editor` scope.
          */
@@ -459,7 +459,7 @@ export interface paths {
         put?: never;
         /**
          * Verify a domain
-         * @description Looks the records of a domain up at once. It is verified when the TXT record is there; everything else is only told. Once in 10 seconds.
+         * @description Looks up the records of a domain at once. The TXT record alone verifies the domain; all other findings are only reported. Allowed once in 10 seconds.
          *
          *     Needs the `editor` scope.
          */
@@ -482,7 +482,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a domain
-         * @description Detaches a domain from its site, which stops answering there at once; its certificate is deleted.
+         * @description Removes a domain from its site, which stops answering there at once. Its certificate is deleted.
          *
          *     Needs the `full` scope.
          */
@@ -501,14 +501,14 @@ export interface paths {
         };
         /**
          * Get the connected repository
-         * @description The repository that a site is deployed from, its webhook and what came of the latest push; never a secret.
+         * @description Gets the repository that a site is deployed from, its webhook and the result of the latest push, without any secret.
          *
          *     Needs the `readonly` scope.
          */
         get: operations["get_git"];
         /**
          * Connect a repository
-         * @description Connects a git repository, or replaces the settings of the connection; its webhook and deploy hook stay. Nothing is deployed yet: make a webhook next, or deploy now.
+         * @description Connects a git repository, or replaces the settings of the connection; its webhook and deploy hook stay. Nothing is deployed yet: create a webhook secret next, or deploy now.
          *
          *     Needs the `editor` scope.
          */
@@ -516,7 +516,7 @@ export interface paths {
         post?: never;
         /**
          * Disconnect the repository
-         * @description Forgets the repository with its token, webhook and deploy hook, and ends its previews; what is live stays.
+         * @description Disconnects the repository: its token, webhook and deploy hook are deleted, and its previews end. The live deploy stays.
          *
          *     Needs the `editor` scope.
          */
@@ -537,7 +537,7 @@ export interface paths {
         put?: never;
         /**
          * Deploy from the repository
-         * @description Deploys what the connected branch is at now. While such a deploy waits, the answer is that one. Poll get_deploy_status until the status is active or failed.
+         * @description Deploys the current head of the connected branch. While such a deploy waits, that deploy is returned. Poll get_deploy_status until the status is active or failed.
          *
          *     Needs the `editor` scope.
          */
@@ -558,8 +558,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a webhook secret
-         * @description Answers the address and a new secret of the webhook to set up at the forge. The secret is shown this once, and the former one proves nothing any more.
+         * Create a webhook secret
+         * @description Creates a new secret for the webhook, and returns it with the URL to set up at the forge. The secret is shown only once, and replaces the previous one.
          *
          *     Needs the `editor` scope.
          */
@@ -580,15 +580,15 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a deploy hook
-         * @description Answers a secret address: a POST there deploys the connected branch, without a key. It is shown this once, and the former one ends.
+         * Create a deploy hook
+         * @description Creates a secret URL: a POST to it deploys the connected branch, without a key. It is shown only once, and replaces the previous one.
          *
          *     Needs the `editor` scope.
          */
         post: operations["rotate_deploy_hook"];
         /**
          * Remove the deploy hook
-         * @description Ends the deploy hook of a site; its address is unknown from then on.
+         * @description Removes the deploy hook of a site. Its URL stops working at once.
          *
          *     Needs the `editor` scope.
          */
@@ -674,7 +674,7 @@ export interface components {
             project_name: string;
             /** @enum {string} */
             plan: "free" | "start" | "pro" | "business" | "scale" | "enterprise";
-            /** @description Every scope that the key has; each includes those before it. */
+            /** @description Every scope of the key; each includes the lower ones. */
             scopes: ("readonly" | "editor" | "full")[];
             key: {
                 id: string;
@@ -696,25 +696,25 @@ export interface components {
             subdomain: string;
             /**
              * Format: uri
-             * @description Where the site is served.
+             * @description The address of the site.
              */
             url: string;
             /**
              * Format: uri
-             * @description Where forms of the site are posted to.
+             * @description The URL to which forms of the site are posted.
              */
             form_endpoint: string;
             /** @description A disabled site answers with a temporarily-unavailable page. */
             enabled: boolean;
-            /** @description Whether publishing looks for things to recommend. */
+            /** @description Whether published files are checked for recommendations. */
             checks_enabled: boolean;
-            /** @description The folder of a source that is built and published; null is its root. */
+            /** @description The folder of the source that is built and published; null means its root. */
             root_dir: string | null;
-            /** @description Set while the site is in the trash. */
+            /** @description When the site is removed for good; null unless it is in the trash. */
             deletion_scheduled_at: string | null;
             /** @description The deploy that visitors see. */
             active_deploy_id: string | null;
-            /** @description The name that the site will have, and from when on; null when no change is pending. */
+            /** @description The next subdomain and when the site moves there; null when no change is pending. */
             pending_subdomain: {
                 subdomain: string;
                 /** Format: date-time */
@@ -725,7 +725,7 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description Only of get_site: what the checks found in the files that visitors see; absent when they are off or found nothing. */
+            /** @description Only in get_site: the recommendations for the live files; absent when checks are off or found nothing. */
             recommendations?: components["schemas"]["Recommendation"][];
         };
         Recommendation: {
@@ -733,7 +733,7 @@ export interface components {
             code: "secret_suspected" | "broken_link" | "mixed_content" | "missing_title" | "missing_viewport" | "img_no_alt" | "large_image" | "cache_header_ignored" | "missing_lang" | "missing_description" | "large_file" | "no_404" | "no_favicon";
             /** @enum {string} */
             severity: "info" | "warning";
-            /** @description The file that it is about, or that is missing. */
+            /** @description The file concerned, or the missing file. */
             path: string;
             /** @description What is wrong. */
             message: string;
@@ -743,9 +743,9 @@ export interface components {
         SubdomainChange: {
             /** Format: uuid */
             site_id: string;
-            /** @description Where the site is served now. */
+            /** @description The current subdomain. */
             subdomain: string;
-            /** @description Where it will be served; null when no change is pending, as are the times. */
+            /** @description The next subdomain; null, like the times, when no change is pending. */
             pending_subdomain: string | null;
             requested_at: string | null;
             switch_at: string | null;
@@ -757,17 +757,17 @@ export interface components {
             site_id: string;
             /** @enum {string} */
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
-            /** @description Why it failed, with the last lines of the build. */
+            /** @description Why the deploy failed, with the last lines of the build. */
             error: string | null;
             /** @enum {string} */
             source_kind: "archive" | "files" | "manifest" | "git";
-            /** @description build: commands ran; static: published as sent; copy: files were stored already. */
+            /** @description build: commands ran; static: published as sent; copy: the files were already stored. */
             build_mode: ("build" | "static" | "copy") | null;
-            /** @description Built without publishing; activation clears it. */
+            /** @description Whether the deploy was built without publishing; activation clears this. */
             is_preview: boolean;
-            /** @description The files were deleted; the record stays. */
+            /** @description Whether the files were deleted; the record stays. */
             artifacts_purged: boolean;
-            /** @description Whether it goes live by itself when it is ready. */
+            /** @description Whether the deploy goes live by itself when it is ready. */
             activate: boolean;
             /** @description Files that were not published. */
             skipped_paths: string[];
@@ -779,7 +779,7 @@ export interface components {
                 message: string;
                 author: string;
             } | null;
-            /** @description The link that shows it unpublished, while there is one: its own, or that of its branch. */
+            /** @description The preview link that shows the deploy, while there is one: its own, or that of its branch. */
             preview_url: string | null;
             /** Format: date-time */
             created_at: string;
@@ -787,7 +787,7 @@ export interface components {
             finished_at: string | null;
             activated_at: string | null;
             build_seconds: number | null;
-            /** @description What the checks of the site found in the files; absent when they are off, have not ended, or found nothing. */
+            /** @description The recommendations for the files; absent when checks are off, have not ended, or found nothing. */
             recommendations?: components["schemas"]["Recommendation"][];
         };
         DeployCheck: {
@@ -803,7 +803,7 @@ export interface components {
         MissingBlobs: {
             /** @description What is wrong and what to do. */
             error: string;
-            /** @description Hashes to send with put_blob, each once, in the order of the files. */
+            /** @description The hashes of the blobs to send with put_blob, without repetitions, in the order of the files. */
             missing: string[];
         };
         ManifestEntry: {
@@ -821,9 +821,9 @@ export interface components {
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
             /** @description Empty for files that were published without a build. */
             text: string;
-            /** @description The offset of the next call. */
+            /** @description The offset for the next call. */
             next_offset: number;
-            /** @description The build has ended and everything was read. */
+            /** @description Whether the build has ended and the whole log was read. */
             done: boolean;
         };
         Activation: {
@@ -833,17 +833,17 @@ export interface components {
             site_id: string;
             /** @enum {string} */
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
-            /** @description Why it failed, with the last lines of the build. */
+            /** @description Why the deploy failed, with the last lines of the build. */
             error: string | null;
             /** @enum {string} */
             source_kind: "archive" | "files" | "manifest" | "git";
-            /** @description build: commands ran; static: published as sent; copy: files were stored already. */
+            /** @description build: commands ran; static: published as sent; copy: the files were already stored. */
             build_mode: ("build" | "static" | "copy") | null;
-            /** @description Built without publishing; activation clears it. */
+            /** @description Whether the deploy was built without publishing; activation clears this. */
             is_preview: boolean;
-            /** @description The files were deleted; the record stays. */
+            /** @description Whether the files were deleted; the record stays. */
             artifacts_purged: boolean;
-            /** @description Whether it goes live by itself when it is ready. */
+            /** @description Whether the deploy goes live by itself when it is ready. */
             activate: boolean;
             /** @description Files that were not published. */
             skipped_paths: string[];
@@ -855,7 +855,7 @@ export interface components {
                 message: string;
                 author: string;
             } | null;
-            /** @description The link that shows it unpublished, while there is one: its own, or that of its branch. */
+            /** @description The preview link that shows the deploy, while there is one: its own, or that of its branch. */
             preview_url: string | null;
             /** Format: date-time */
             created_at: string;
@@ -863,7 +863,7 @@ export interface components {
             finished_at: string | null;
             activated_at: string | null;
             build_seconds: number | null;
-            /** @description What the checks of the site found in the files; absent when they are off, have not ended, or found nothing. */
+            /** @description The recommendations for the files; absent when checks are off, have not ended, or found nothing. */
             recommendations?: components["schemas"]["Recommendation"][];
             /** @constant */
             ok: true;
@@ -874,10 +874,10 @@ export interface components {
             deploy_id: string;
             /**
              * Format: uri
-             * @description Opens without a key or a password, until it is revoked, the deploy is published, or 30 days have passed.
+             * @description Opens without a key or password until the link is revoked, the deploy is published, or 30 days have passed.
              */
             url: string;
-            /** @description The secret part of the address. */
+            /** @description The secret part of the link. */
             token: string;
             /**
              * Format: date-time
@@ -890,12 +890,12 @@ export interface components {
             id: string;
             /** Format: uuid */
             site_id: string;
-            /** @description In lower case and punycode. */
+            /** @description The name in lower case and punycode. */
             domain: string;
             /** @description Only a verified domain shows the site. */
             verified: boolean;
             verification_token: string;
-            /** @description The record that proves the ownership. Keep it: it is looked for every day. */
+            /** @description The record that proves the ownership. Keep it: it is checked every day. */
             txt: {
                 /** @constant */
                 type: "TXT";
@@ -909,21 +909,21 @@ export interface components {
                 name: string;
                 values: string[];
             };
-            /** @description The record that the certificate of a wildcard needs; null for other domains. */
+            /** @description The record that the certificate of a wildcard domain needs; null for other domains. */
             cname: {
                 /** @constant */
                 type: "CNAME";
                 name: string;
                 value: string;
             } | null;
-            /** @description The domain of the site to which this one leads, as www to the name without it. */
+            /** @description The domain of the site to which this one redirects, such as from www to the name without it. */
             redirects_to: string | null;
-            /** @description Whether visitors are led here; it never decides about `verified`. */
+            /** @description Whether the A record leads visitors here; it never decides about `verified`. */
             a_record: components["schemas"]["ARecord"] | null;
             certificate: components["schemas"]["Certificate"];
-            /** @description What else was looked at; the list may grow. */
+            /** @description Further checks; new ones may be added. */
             diagnostics: components["schemas"]["Diagnosis"][];
-            /** @description When the platform looks by itself; null when it has given up: verify the domain then. */
+            /** @description When the platform looks again by itself; null when it has given up: call verify_domain then. */
             next_check_at: string | null;
             /** Format: date-time */
             created_at: string;
@@ -939,7 +939,7 @@ export interface components {
             /** @enum {string} */
             status: "none" | "pending" | "issued" | "error";
             expires_at: string | null;
-            /** @description Why the last try failed. */
+            /** @description Why the latest attempt failed. */
             error: string | null;
             next_try_at: string | null;
         };
@@ -948,19 +948,19 @@ export interface components {
             check: "txt" | "aaaa" | "cname" | "caa" | "name_servers" | "port_80";
             ok: boolean;
             found: string[];
-            /** @description What was found and, when it is not right, what to do. */
+            /** @description The finding and, if something is wrong, what to do. */
             message: string;
         };
         Verification: {
             verified: boolean;
-            /** @description What was found of the TXT record, and what to do. */
+            /** @description The finding about the TXT record, and what to do. */
             message: string;
             /** @description Null when a verified domain was looked up less than 10 seconds ago. */
             a_record: components["schemas"]["ARecord"] | null;
             certificate: components["schemas"]["Certificate"];
-            /** @description What else was looked at; the list may grow. */
+            /** @description Further checks; new ones may be added. */
             diagnostics: components["schemas"]["Diagnosis"][];
-            /** @description When the platform looks by itself; null when it has given up: verify the domain then. */
+            /** @description When the platform looks again by itself; null when it has given up: call verify_domain then. */
             next_check_at: string | null;
         };
         GitConnection: {
@@ -970,7 +970,7 @@ export interface components {
             /** @constant */
             connected: true;
             repo_url: string;
-            /** @description The one that goes live. */
+            /** @description The branch whose deploys go live. */
             branch: string;
             has_token: boolean;
             install_command: string | null;
@@ -980,14 +980,14 @@ export interface components {
             branch_previews: boolean;
             pull_request_previews: boolean;
             watch_paths: string[];
-            /** @description Who sends the webhooks; null before the first. */
+            /** @description The forge that sends the webhooks; null before the first one. */
             forge: ("github" | "gitlab" | "gitea" | "bitbucket" | "bitbucket_dc" | "generic") | null;
             webhook: {
                 /** Format: uri */
                 url: string;
                 /**
                  * Format: date-time
-                 * @description When its secret was made.
+                 * @description When the secret was created.
                  */
                 created_at: string;
                 last_delivery: {
@@ -995,9 +995,9 @@ export interface components {
                     at: string;
                     /** @enum {string} */
                     forge: "github" | "gitlab" | "gitea" | "bitbucket" | "bitbucket_dc" | "generic";
-                    /** @description As the forge names it. */
+                    /** @description The name of the event at the forge. */
                     event: string;
-                    /** @description What came of it, such as `deploy <id>`, `skipped: branch` or `refused: …`. */
+                    /** @description The result, such as `deploy <id>`, `skipped: branch` or `refused: …`. */
                     result: string;
                 } | null;
             } | null;
@@ -1006,10 +1006,10 @@ export interface components {
                 created_at: string;
                 last_used_at: string | null;
             } | null;
-            /** @description Of the newest deploy of the branch, once it is known. */
+            /** @description The commit of the newest deploy of the branch, once it is known. */
             last_commit: string | null;
             last_deploy_id: string | null;
-            /** @description How the latest status or comment for the forge ended. */
+            /** @description The result of the latest status or comment for the forge. */
             last_report: {
                 /** Format: date-time */
                 at: string;
@@ -1019,7 +1019,7 @@ export interface components {
         WebhookSecret: {
             /** Format: uri */
             url: string;
-            /** @description For the field "secret" or "signing token" of the forge; scripts send it in the header X-Svc-Token. */
+            /** @description The value for the field "secret" or "signing token" of the forge; scripts send it in the header X-Svc-Token. */
             secret: string;
         };
         DeployHook: {
@@ -1082,7 +1082,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body has another media type, charset or encoding than those that are taken. */
+        /** @description The media type, charset or encoding of the body is not accepted. */
         UnsupportedMediaType: {
             headers: {
                 [name: string]: unknown;
@@ -1091,10 +1091,10 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many; Retry-After says when to try again. */
+        /** @description Too many requests; Retry-After says when to try again. */
         TooManyRequests: {
             headers: {
-                /** @description Seconds after which it may succeed. */
+                /** @description Seconds after which the request may succeed. */
                 "Retry-After": number;
                 [name: string]: unknown;
             };
@@ -1102,7 +1102,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A fault of the platform. */
+        /** @description An internal error of the platform. */
         InternalError: {
             headers: {
                 [name: string]: unknown;
@@ -1111,10 +1111,10 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A part of the platform does not answer; try again. */
+        /** @description A part of the platform does not answer; try again later. */
         Unavailable: {
             headers: {
-                /** @description Seconds after which it may succeed. */
+                /** @description Seconds after which the request may succeed. */
                 "Retry-After": number;
                 [name: string]: unknown;
             };
@@ -1131,7 +1131,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The plan or a missing payment forbids it; the message names the plan. */
+        /** @description The plan or a missing payment does not allow the request; the message names the plan that does. */
         PaymentRequired: {
             headers: {
                 [name: string]: unknown;
@@ -1140,7 +1140,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description It conflicts with the present state or a quota. */
+        /** @description The request conflicts with the current state or a quota. */
         Conflict: {
             headers: {
                 [name: string]: unknown;
@@ -1158,7 +1158,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The input does not fit the schema. */
+        /** @description The input does not match the schema. */
         Unprocessable: {
             headers: {
                 [name: string]: unknown;
@@ -1167,7 +1167,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description It does not exist in the project. */
+        /** @description The object does not exist in the project. */
         NotFound: {
             headers: {
                 [name: string]: unknown;
@@ -1252,7 +1252,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description What people call it. */
+                    /** @description The name that people see. */
                     name: string;
                     /** @description 5 to 63 letters, digits and hyphens; fewer than 9 need a paid plan. */
                     subdomain: string;
@@ -1362,11 +1362,11 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description What people call it. */
+                    /** @description The name that people see. */
                     name: string;
                     description?: string | null;
                     checks_enabled?: boolean;
-                    /** @description For several sites in one repository: the folder of this one, such as apps/web; null or empty is the root. */
+                    /** @description The folder of this site when one repository has several sites, such as apps/web; null or empty means the root. */
                     root_dir?: string | null;
                 };
             };
@@ -1580,7 +1580,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description Id of the deploy after which the page begins. */
+                /** @description Id of the last deploy of the previous page. */
                 before?: string;
             };
             header?: never;
@@ -1614,7 +1614,7 @@ export interface operations {
     deploy_site: {
         parameters: {
             query?: {
-                /** @description false builds without publishing. */
+                /** @description false builds the deploy without publishing it. */
                 activate?: boolean;
             };
             header?: never;
@@ -1683,19 +1683,19 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description The full set of files, at most 2000. */
+                    /** @description The complete set of files, at most 2000. */
                     files: ({
-                        /** @description Path from the root of the site; no two alike. */
+                        /** @description Path from the root of the site; each path may occur once. */
                         path: string;
-                        /** @description The text, or base64 with encoding. */
+                        /** @description The content as text, or as base64 when encoding says so. */
                         content?: string;
                         /** @constant */
                         encoding?: "base64";
-                        /** @description A blob of the project, instead of content. */
+                        /** @description The hash of a blob of the project, instead of content. */
                         sha256?: string;
                     } & (unknown | unknown))[];
                     /**
-                     * @description false builds without publishing.
+                     * @description false builds the deploy without publishing it.
                      * @default true
                      */
                     activate?: boolean;
@@ -1755,17 +1755,17 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description The full set of files, at most 2000. */
+                    /** @description The complete set of files, at most 2000. */
                     files: {
-                        /** @description Path from the root of the site; no two alike. */
+                        /** @description Path from the root of the site; each path may occur once. */
                         path: string;
-                        /** @description The sha256 of the bytes, in lower-case hex. */
+                        /** @description The sha256 of the bytes, in lower-case hexadecimal. */
                         sha256: string;
-                        /** @description Accepted and ignored: the size is that of the blob. */
+                        /** @description Ignored: the size of the blob counts. */
                         size?: number;
                     }[];
                     /**
-                     * @description false builds without publishing.
+                     * @description false builds the deploy without publishing it.
                      * @default true
                      */
                     activate?: boolean;
@@ -1801,7 +1801,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The sha256 of the bytes, in lower-case hex. */
+                /** @description The sha256 of the bytes, in lower-case hexadecimal. */
                 sha256: string;
             };
             cookie?: never;
@@ -1864,17 +1864,17 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description The full set of files, at most 2000. */
+                    /** @description The complete set of files, at most 2000. */
                     files: {
-                        /** @description Path from the root of the site; no two alike. */
+                        /** @description Path from the root of the site; each path may occur once. */
                         path: string;
-                        /** @description The sha256 of the bytes, in lower-case hex. */
+                        /** @description The sha256 of the bytes, in lower-case hexadecimal. */
                         sha256: string;
-                        /** @description Accepted and ignored: the size is that of the blob. */
+                        /** @description Ignored: the size of the blob counts. */
                         size?: number;
                     }[];
                     /**
-                     * @description false builds without publishing.
+                     * @description false builds the deploy without publishing it.
                      * @default true
                      */
                     activate?: boolean;
@@ -2007,11 +2007,11 @@ export interface operations {
     get_logs: {
         parameters: {
             query?: {
-                /** @description Byte of the log at which to begin. */
+                /** @description The byte of the log at which to begin. */
                 offset?: number;
-                /** @description The most bytes to answer; a character is never cut. */
+                /** @description The most bytes to return; a character is never split. */
                 limit?: number;
-                /** @description true answers server-sent events until it ends, as does `Accept: text/event-stream`. */
+                /** @description true streams server-sent events until the log ends, as does `Accept: text/event-stream`. */
                 follow?: boolean;
             };
             header?: {
@@ -2188,7 +2188,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Only the name, such as www.example.com. */
+                    /** @description The bare name, such as www.example.com. */
                     domain: string;
                 };
             };
@@ -2332,29 +2332,29 @@ export interface operations {
                     /** @description The https address that `git clone` takes, without a user or a token. */
                     repo_url: string;
                     /**
-                     * @description The branch that goes live.
+                     * @description The branch whose deploys go live.
                      * @default main
                      */
                     branch?: string;
-                    /** @description For a private repository, and for reports to its forge; kept when absent, erased by null. */
+                    /** @description The access token, for a private repository and for reports to its forge; kept when absent, erased by null. */
                     token?: string | null;
                     /**
-                     * @description In place of the usual install; null or empty is as with an archive.
+                     * @description Replaces the install command; null or empty means the same as for an archive.
                      * @default null
                      */
                     install_command?: string | null;
                     /**
-                     * @description In place of the build script; null or empty is as with an archive.
+                     * @description Replaces the build command; null or empty means the same as for an archive.
                      * @default null
                      */
                     build_command?: string | null;
                     /**
-                     * @description The folder that is published; null or empty is the first of the usual ones.
+                     * @description The folder that is published; null or empty means the first of the usual output folders.
                      * @default null
                      */
                     output_dir?: string | null;
                     /**
-                     * @description The folder that is built, such as apps/web; null or empty is that of the site.
+                     * @description The folder that is built, such as apps/web; null or empty means that of the site.
                      * @default null
                      */
                     root_dir?: string | null;
@@ -2369,7 +2369,7 @@ export interface operations {
                      */
                     pull_request_previews?: boolean;
                     /**
-                     * @description Patterns such as `docs/**` and `!docs/drafts/**`: pushes that change no such file are skipped; none: every push counts.
+                     * @description Patterns such as `docs/**` and `!docs/drafts/**`: pushes that change no matching file are skipped. Without patterns every push counts.
                      * @default []
                      */
                     watch_paths?: string[];

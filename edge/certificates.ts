@@ -8,7 +8,7 @@ import type { CertificateSink, StoredCertificate } from '../services/feeds/certi
 import { openSnapshots } from './snapshot.ts'
 
 export interface CertificateTable extends CertificateSink, AsyncDisposable {
-  /** The certificate of the host itself, before one of a wildcard. */
+  /** Finds the certificate of the host itself, or else that of a wildcard. */
   find(host: string): StoredCertificate | undefined
 }
 
@@ -18,7 +18,7 @@ export interface CertificateTableOptions {
   readonly snapshotDelayMs?: number
 }
 
-/** Every certificate in memory, its key sealed. It begins with the last snapshot and takes only higher versions. */
+/** Every certificate, in memory, with its key sealed. It begins with the last snapshot and accepts only higher versions. */
 export async function openCertificateTable({
   snapshotDir,
   log,
@@ -38,7 +38,7 @@ export async function openCertificateTable({
     const known = byId.get(id)
     if (!known) return false
     byId.delete(id)
-    // the name may have a new row by now
+    // the name may belong to a new row by now
     if (byName.get(known.name)?.id === id) byName.delete(known.name)
     return true
   }
@@ -80,19 +80,19 @@ export async function openCertificateTable({
 
 export interface CertificateGetterOptions {
   readonly certificates: Pick<CertificateTable, 'find'>
-  /** Whether something answers at the host now. */
+  /** Whether the host is served now. */
   readonly isRoutable: (host: string) => boolean
   /** PLINTH_SECRET_KEY */
   readonly secretKey: Uint8Array
   readonly log: Logger
 }
 
-/** Opening a key costs a few microseconds; this is for hosts that are visited all the time. */
+/** How many opened keys are remembered, for busy hosts; opening one takes a few microseconds. */
 const maxOpened = 500
 
 /**
- * Gives Caddy the certificate of a handshake: chain and key, or 204 for a name that has none or is not served now. One that has expired is
- * better than none. Everything else that Caddy may ask for is refused, so that it orders nothing by itself.
+ * Returns the certificate of a handshake to Caddy: chain and key, or 204 for a name that has none or is not served now. An expired one is
+ * better than none. All other requests of Caddy are refused, so that it orders nothing by itself.
  */
 export function createCertificateGetter({ certificates, isRoutable, secretKey, log }: CertificateGetterOptions): RequestListener {
   const paths = certificatePaths(secretKey)

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { networkOf } from '../core/client-network.ts'
 
-/** Large files on their way to one address. Each holds an open file and a connection for as long as its visitor reads, or pauses. */
+/** Downloads of large files by one address at once. Each holds an open file and a connection for as long as its visitor reads or pauses. */
 export const maxDownloadsOfAddress = 256
 
 export interface Downloads {
   /**
    * Counts a download until the returned function is called.
-   * @returns undefined when the address has as many as it may already
+   * @returns undefined when the address has reached its limit
    */
   start(request: IncomingMessage): (() => void) | undefined
 }

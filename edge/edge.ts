@@ -11,16 +11,16 @@ import { createHandler } from './handler.ts'
 import { openRouteTable, type RouteTable } from './routes.ts'
 
 /**
- * Visitors send no bodies. One who reads nothing for a minute holds an open file and at most 64 KiB; a phone in a tunnel pauses for longer than
- * the 15 s that an attack would be given, so it is not cut off sooner. `downloads.ts` bounds how many large files
- * one address downloads at once. Caddy has the same limit in front.
+ * Visitors send no bodies. A visitor who reads nothing for a minute holds an open file and at most 64 KiB. The limit is not shorter, because a
+ * phone in a tunnel pauses for more than 15 s. `downloads.ts` limits the large files that one address downloads at once. Caddy in front has the
+ * same limit.
  */
 export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 60_000 }
 
 export interface EdgeOptions {
   /** Sites are `<subdomain>.<platformDomain>`. */
   readonly platformDomain: string
-  /** The address of the platform: links have its scheme and port. */
+  /** The base URL of the platform, whose scheme and port all links have. */
   readonly baseUrl: string
   /** Preview links are `<previewUrl>/<token>/`. */
   readonly previewUrl: string
@@ -29,7 +29,7 @@ export interface EdgeOptions {
   /** Keeps routes and certificates for a start without PostgreSQL. */
   readonly snapshotDir: string
   readonly listen: Listen
-  /** Undefined: no challenge of HTTP-01 is answered, and Caddy gets no certificate. */
+  /** When undefined, HTTP-01 challenges are not answered, and Caddy gets no certificates. */
   readonly certificates?: EdgeCertificates | undefined
   readonly log: Logger
 }
@@ -37,9 +37,9 @@ export interface EdgeOptions {
 export interface EdgeCertificates {
   /** PLINTH_SECRET_KEY */
   readonly secretKey: Uint8Array
-  /** Where Caddy asks for certificates. */
+  /** Where Caddy requests certificates. */
   readonly listen: Listen
-  /** Whether the platform itself answers at the host. */
+  /** Whether the host belongs to the platform itself. */
   readonly isPlatformHost: (host: string) => boolean
 }
 
@@ -49,7 +49,7 @@ export interface Edge extends AsyncDisposable {
   readonly certificatesPort: number | undefined
 }
 
-/** Caddy asks on this machine, and waits for the answer in the middle of a handshake. */
+/** For Caddy's requests of certificates: it runs on this machine, and waits in the middle of a handshake. */
 const getterLimits: ServerLimits = { requestTimeoutMs: 10_000 }
 
 /** Serves the routes of the snapshot at once, then follows the database. Ready when this returns; disposing drains. */

@@ -14,21 +14,21 @@ import { serveDeploy } from './serve.ts'
 
 export interface HandlerOptions extends PreviewOptions {
   readonly platformDomain: string
-  /** The address of the platform: links have its scheme and port. */
+  /** The base URL of the platform, whose scheme and port all links have. */
   readonly baseUrl: string
   readonly routes: PreviewOptions['routes'] & {
     find(host: string): FoundSite | undefined
-    /** False while a site may exist that the table does not know. */
+    /** False while the table may lack a site. */
     readonly connected: boolean
   }
   /** Whether there is a certificate for the host; none when absent. */
   readonly isSecured?: ((host: string) => boolean) | undefined
-  /** Of our account at the certificate authority; undefined: challenges are not answered. */
+  /** The thumbprint of the ACME account. When undefined, challenges are not answered. */
   readonly thumbprint?: string | undefined
   readonly log: Logger
 }
 
-/** Answers visitors of sites. Each request looks its route up once, so that it never sees two deploys. */
+/** Answers visitors of sites. Each request looks up its route once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
   const previews = createPreviews(options)
@@ -39,12 +39,12 @@ export function createHandler(options: HandlerOptions): RequestListener {
     const exchange: Exchange = { req, res, downloads, overlay: undefined }
     if (log.isLevelEnabled('debug')) {
       const { method, url, headers } = req
-      // the address of a preview is its secret
-      const place = () => (exchange.overlay ? {} : { host: headers.host, url })
-      res.on('close', () => log.debug({ method, ...place(), status: res.statusCode }, 'request answered'))
+      // the URL of a preview is its secret
+      const location = () => (exchange.overlay ? {} : { host: headers.host, url })
+      res.on('close', () => log.debug({ method, ...location(), status: res.statusCode }, 'request answered'))
     }
     answer(exchange, { ...options, previews, origins }).catch((error: Error) => {
-      // a visitor who leaves early is no failure
+      // a visitor who leaves early is not a failure
       if (res.destroyed && isAbort(error)) return
       reportFailure(error)
       if (res.headersSent) res.destroy()

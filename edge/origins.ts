@@ -2,22 +2,22 @@ import type { IncomingMessage } from 'node:http'
 
 export interface OriginOptions {
   readonly platformDomain: string
-  /** The address of the platform: its own hosts have its scheme and port. */
+  /** The base URL of the platform, whose scheme and port its own hosts have. */
   readonly baseUrl: string
   /** Whether there is a certificate for the host; none when absent. */
   readonly isSecured?: ((host: string) => boolean) | undefined
 }
 
 export interface Origins {
-  /** Where a redirect to the host leads, without a path. */
+  /** The origin for a redirect to the host. */
   of(host: string, req: IncomingMessage): string
-  /** The https origin that a request over http for a custom domain is led to; undefined when it is answered as it came. */
+  /** The https origin to which a request over http for a custom domain is redirected; undefined when it is served over http. */
   toSecure(host: string, req: IncomingMessage): string | undefined
 }
 
 /**
- * Schemes and ports of hosts. Those of the platform have the ones of the base address, and Caddy leads them to https. A custom domain goes
- * over https as soon as it has a certificate, and over http until then, so that its owner can see the site in the meantime.
+ * Schemes and ports of hosts. Hosts of the platform have those of the base URL, and Caddy redirects them to https. A custom domain is served
+ * over https as soon as it has a certificate, and over http until then, so that its owner can already see the site.
  */
 export function createOrigins({ platformDomain, baseUrl, isSecured = () => false }: OriginOptions): Origins {
   const base = new URL(baseUrl)
@@ -34,11 +34,11 @@ export function createOrigins({ platformDomain, baseUrl, isSecured = () => false
   }
 }
 
-/** As Caddy tells it; undefined without Caddy. */
+/** The scheme that Caddy reports; undefined without Caddy. */
 function schemeOf({ headers }: IncomingMessage): 'http' | 'https' | undefined {
   const scheme = headers['x-forwarded-proto']
   return scheme === 'http' || scheme === 'https' ? scheme : undefined
 }
 
-/** The port that the visitor has used, with its colon. */
+/** The port of the visitor's request, with its colon. */
 const portOf = ({ headers }: IncomingMessage) => /:\d{1,5}$/.exec(headers.host ?? '')?.[0] ?? ''

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** A whole response that does not depend on the request. Headers are a flat name, value list without Content-Length. */
+/** A complete response that does not depend on the request. Headers are a flat list of names and values, without Content-Length. */
 export interface Page {
   readonly status: number
   readonly headers: readonly string[]
@@ -59,7 +59,7 @@ function textPage(status: number, text: string, headers: readonly string[] = [])
   return { status, body: Buffer.from(`${text}\n`), headers: [...type, ...never, ...headers] }
 }
 
-/** What the platform itself answers. None of it may be kept by a cache. */
+/** The platform's own pages. No cache may keep them. */
 export const pages = {
   unknownSite: htmlPage(
     404,
@@ -83,7 +83,7 @@ export const pages = {
     'The problem is on our side. Please try again in a few seconds.',
     ['Retry-After', '5'],
   ),
-  /** Unknown, malformed and revoked look the same. */
+  /** The same page for unknown, malformed and revoked links. */
   unknownPreview: htmlPage(
     404,
     'This preview link does not open',

@@ -19,7 +19,7 @@ export interface PreviewOptions {
 }
 
 export interface Previews {
-  /** What every answer of a preview host has; undefined for other hosts. */
+  /** The changes to every response of a preview host; undefined for other hosts. */
   overlayOf(host: string): Overlay | undefined
   /** Answers a request to a preview host. */
   answer(exchange: Exchange, host: string, target: RequestTarget): Promise<void>
@@ -27,21 +27,21 @@ export interface Previews {
 
 /** 32 bytes in base32. */
 const tokenPattern = /^[a-z2-7]{52}$/
-/** The notification of a link that was issued a moment ago may still be on its way. */
+/** How long to wait for an unknown link: the notification of a new one may still be on its way. */
 const graceMs = 100
-/** Guesses may not hold more requests than this; those beyond are answered at once. */
+/** The most requests that wait; more of them, which are guesses, are answered at once. */
 const maxWaiting = 1000
 
 /**
- * Shows deploys to whoever has the link (addendum E9): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is
- * the root and shares nothing with another preview; to every other client below `/<token>/` of the preview host.
+ * Shows deploys to everyone with the link (addendum E9): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is at
+ * the root and shares nothing with another preview; to all other clients below `/<token>/` of the preview host.
  */
 export function createPreviews({ previewUrl, routes, content }: PreviewOptions): Previews {
   const origin = new URL(previewUrl)
   const underHost = `.${origin.hostname}`
   let waiting = 0
 
-  /** What is unknown is looked up a second time after a moment. */
+  /** Looks up an unknown token a second time after a moment. */
   async function find(token: string): Promise<FoundPreview | undefined> {
     const hash = hashPreviewToken(token)
     const known = routes.findPreview(hash)
@@ -90,7 +90,7 @@ function overlay(...more: string[]): Overlay {
 }
 
 const ownOrigin = overlay()
-/** All previews share it, so nothing that comes from it may run. */
+/** All previews share this origin, so nothing from it may run. */
 const sharedOrigin = overlay('Content-Security-Policy', 'sandbox')
 
 /** `/<token>/<path>`; the path is empty when nothing follows the token. */
@@ -100,12 +100,12 @@ function splitPath(whole: string): { token: string; path: string; prefix: string
   return { token: whole.slice(1, end), path: whole.slice(end), prefix: whole.slice(0, end) }
 }
 
-/** Whether a browser wants to show the answer as a page; without its `Sec-Fetch` headers over plain http, by what else it sends. */
+/** Whether a browser requests a page. Over plain http it sends no `Sec-Fetch` headers, so other headers decide. */
 function isNavigation(headers: IncomingHttpHeaders): boolean {
   if (headers['sec-fetch-dest'] !== undefined) return headers['sec-fetch-dest'] === 'document'
   if (headers['sec-fetch-mode'] !== undefined || headers['sec-fetch-site'] !== undefined) return false
   return headers['upgrade-insecure-requests'] === '1'
 }
 
-/** A worker would go on answering in place of us when the link has ended. */
+/** A service worker would go on serving the preview after the link has ended. */
 const isServiceWorker = (headers: IncomingHttpHeaders) => headers['service-worker'] === 'script'

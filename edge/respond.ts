@@ -43,7 +43,7 @@ export function sendRedirect(exchange: Exchange, status: 301 | 307 | 308, locati
 /**
  * Answers with a file of a site. Conditions and ranges are those of RFC 9110; they apply to status 200 only, and a range is
  * always a range of the plain bytes.
- * @throws when the storage fails; when the headers have been sent by then, the connection is cut already
+ * @throws when the storage fails; if the headers have been sent by then, the connection is already closed
  */
 export async function sendFile(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
   if (status === 404) return await sendWhole(exchange, content, file, status)
@@ -94,7 +94,7 @@ function sendBuffer(exchange: Exchange, status: number, headers: readonly string
   res.end(req.method === 'HEAD' ? undefined : body)
 }
 
-/** Streams at the pace of the client; whatever ends the response closes the object. */
+/** Streams at the pace of the client. The object is closed however the response ends. */
 async function sendObject(
   exchange: Exchange,
   status: number,

@@ -6,7 +6,7 @@ export interface RouteTableOptions {
   readonly platformDomain: string
   readonly snapshotDir: string
   readonly log: Logger
-  /** How long changes are gathered before a snapshot is written. */
+  /** How long changes are collected before a snapshot is written. */
   readonly snapshotDelayMs?: number
 }
 
@@ -15,7 +15,7 @@ export interface FoundPreview {
   readonly preview: RoutePreview
 }
 
-/** A site that answers at a host, or leads from there to another host of its own. */
+/** A site that is served at a host, or redirects from there to another host of its own. */
 export interface FoundSite {
   readonly route: Route
   readonly redirect: { readonly status: 301 | 308; readonly host: string } | undefined
@@ -25,42 +25,44 @@ export interface RouteTable extends RouteSink, AsyncDisposable {
   /** @param host lower-case, without a port */
   find(host: string): FoundSite | undefined
   findPreview(tokenSha256: string): FoundPreview | undefined
-  /** False while a site may exist that the table does not know. */
+  /** False while the table may lack a site. */
   readonly connected: boolean
 }
 
 /** `*.` before a host stands for one label. */
-interface Place {
+interface HostPattern {
   readonly host: string
   readonly found: FoundSite
   readonly untilMs: number
 }
 
-/** Every host that leads to the site; the present subdomain is the last, so that no other of the site's names hides it. */
-function placesOf(route: Route, platformDomain: string): Place[] {
+/** Every host of the site. The current subdomain is last, so that no other name of the site hides it. */
+function hostsOf(route: Route, platformDomain: string): HostPattern[] {
   const { subdomain, former, domains } = route
   const present = `${subdomain}.${platformDomain}`
-  const place = (host: string, redirect: FoundSite['redirect'], untilMs = Number.POSITIVE_INFINITY) => ({
+  const pattern = (host: string, redirect: FoundSite['redirect'], untilMs = Number.POSITIVE_INFINITY) => ({
     host,
     found: { route, redirect },
     untilMs,
   })
   return [
-    ...former.map((name) => place(`${name.subdomain}.${platformDomain}`, { status: 301, host: present }, Date.parse(name.until))),
-    ...domains.map(({ domain, primary }) => place(domain, primary === null ? undefined : { status: 308, host: primary })),
-    place(present, undefined),
+    ...former.map((name) =>
+      pattern(`${name.subdomain}.${platformDomain}`, { status: 301, host: present }, Date.parse(name.until)),
+    ),
+    ...domains.map(({ domain, primary }) => pattern(domain, primary === null ? undefined : { status: 308, host: primary })),
+    pattern(present, undefined),
   ]
 }
 
 /**
- * Every route in memory. It begins with the last snapshot, keeps what it knows while the feed is away, and takes a route only
+ * Every route, in memory. It begins with the last snapshot, keeps the known routes while the feed is away, and accepts a route only
  * when its version is higher than the known one.
  */
 export async function openRouteTable(options: RouteTableOptions): Promise<RouteTable> {
   const { platformDomain, log, snapshotDir: dir, snapshotDelayMs: delayMs } = options
   const snapshots = await openSnapshots<Route>({ dir, name: 'routes', complete, log, delayMs })
   const bySite = new Map<string, Route>()
-  const byHost = new Map<string, Place>()
+  const byHost = new Map<string, HostPattern>()
   const byToken = new Map<string, FoundPreview>()
   let connected = false
   let reason: string | undefined
@@ -68,8 +70,8 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   function forget(route: Route): void {
     bySite.delete(route.site_id)
     for (const { token_sha256 } of route.previews) byToken.delete(token_sha256)
-    for (const { host } of placesOf(route, platformDomain)) {
-      // the name may be another site's by now
+    for (const { host } of hostsOf(route, platformDomain)) {
+      // the name may belong to another site by now
       if (byHost.get(host)?.found.route.site_id === route.site_id) byHost.delete(host)
     }
   }
@@ -79,7 +81,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     if (known && known.version >= route.version) return false
     if (known) forget(known)
     bySite.set(route.site_id, route)
-    for (const place of placesOf(route, platformDomain)) byHost.set(place.host, place)
+    for (const pattern of hostsOf(route, platformDomain)) byHost.set(pattern.host, pattern)
     for (const preview of route.previews) byToken.set(preview.token_sha256, { route, preview })
     return true
   }
@@ -91,8 +93,8 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 
   return {
     find(host) {
-      const place = byHost.get(host) ?? byHost.get(`*${host.slice(host.indexOf('.'))}`)
-      return place && Date.now() < place.untilMs ? place.found : undefined
+      const pattern = byHost.get(host) ?? byHost.get(`*${host.slice(host.indexOf('.'))}`)
+      return pattern && Date.now() < pattern.untilMs ? pattern.found : undefined
     },
     findPreview: (tokenSha256) => byToken.get(tokenSha256),
     get connected() {
@@ -129,6 +131,6 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   }
 }
 
-/** What snapshots of earlier versions do not have. */
+/** Adds the members that snapshots of earlier versions lack. */
 const complete = (route: Route): Route => ({ ...later, ...route })
 const later = { previews: [], former: [], domains: [] }

@@ -5,10 +5,10 @@ import { type Exchange, sendFile, sendPage, sendRedirect } from './respond.ts'
 
 export interface Wanted {
   readonly manifest_sha256: string
-  /** As `decide` takes it. */
+  /** The path as the parameter of `decide`. */
   readonly path: string
   readonly query: string
-  /** What the visitor's paths have before those of the deploy. */
+  /** The prefix of the visitor's paths before those of the deploy. */
   readonly prefix: string
 }
 

@@ -8,20 +8,20 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 export interface SnapshotOptions<T> {
   readonly dir: string
-  /** What the files are named after. */
+  /** The prefix of the file names. */
   readonly name: 'routes' | 'certificates'
-  /** Makes an entry of an earlier version complete. */
+  /** Completes an entry of an earlier version. */
   readonly complete: (entry: T) => T
   readonly log: Logger
-  /** How long changes are gathered before a snapshot is written. */
+  /** How long changes are collected before a snapshot is written. */
   readonly delayMs?: number | undefined
 }
 
-/** Keeps what a table holds for the next start. Disposing writes what has changed. */
+/** Keeps the entries of a table for the next start. Disposing writes pending changes. */
 export interface Snapshots<T> extends AsyncDisposable {
-  /** The newest sound snapshot; empty when there is none. */
+  /** Loads the newest intact snapshot; empty when there is none. */
   load(): Promise<T[]>
-  /** Writes what `entries` gives, soon; a table that is large to write is written more rarely. */
+  /** Schedules writing the entries; a table that takes long to write is written less often. */
   changed(entries: () => readonly T[]): void
 }
 
@@ -77,13 +77,13 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
       .toReversed()
 
   return {
-    /** The newest sound snapshot; empty when there is none. A broken one is put aside as `.bad`. */
+    /** Loads the newest intact snapshot; empty when there is none. A broken one is renamed to `.bad`. */
     async load(): Promise<T[]> {
       for (const file of await newestFirst()) {
         const entries = parse(await readFile(join(dir, file), 'utf8'))
         if (entries) return entries
         await rename(join(dir, file), join(dir, `${file}.bad`))
-        log.error({ file }, 'broken snapshot put aside')
+        log.error({ file }, 'broken snapshot set aside')
       }
       return []
     },
@@ -101,7 +101,7 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
   }
 }
 
-/** Undefined when it is not whole. */
+/** Undefined when the snapshot is incomplete. */
 function readEntries(text: string, format: string): unknown {
   const [header, body = '', end, ...more] = text.split('\n')
   if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined

@@ -6,7 +6,7 @@ import type { Keyring } from '../infra/crypto/seal.ts'
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
 
-/** What the services work with; made once per process. */
+/** The dependencies of the services, made once per process. */
 export interface Services {
   readonly config: Config
   /** The pool, or one caller's share of its connections. */

@@ -12,20 +12,20 @@ import { deleteWorkflowMessages, lockWorkflowMessages } from '../services/workfl
 import { queues, type WorkflowSignal, type WorkflowStart } from './contract/messages.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
 
-/** A start that takes longer is given up and repeated: without a deadline an absent server blocks for 20 s. */
+/** A start that takes longer is abandoned and retried: without a deadline, an absent server blocks for 20 s. */
 const startDeadlineMs = 2000
 const tickMs = 1000
 const batchSize = 50
 
 export interface Relay extends AsyncDisposable {
-  /** Call it after a commit that wrote a start or a signal; returns at once. */
+  /** To be called after a commit that wrote a start or a signal; returns at once. */
   wake(): void
 }
 
 export interface WorkflowClient extends AsyncDisposable {
-  /** Repeating a start is harmless: the id names one occurrence. */
+  /** Starts a workflow. Repeating it is harmless, because the id names one occurrence. */
   start(start: WorkflowStart): Promise<void>
-  /** A workflow that has ended or is gone does not need it: that is no error. */
+  /** Signals a workflow. It is not an error when the workflow has ended or is gone. */
   signal(signal: WorkflowSignal): Promise<void>
   /** Undefined when Temporal does not know the workflow. */
   status(workflowId: string): Promise<WorkflowExecutionStatusName | undefined>
@@ -75,17 +75,17 @@ const startOptions = (start: WorkflowStart) => ({
   workflowId: start.workflow_id,
   taskQueue: queues.control,
   args: [start.input],
-  // one that has failed, or that an operator has terminated, may start again: its row still wants it
+  // a workflow that failed or was terminated may start again, because its row still needs it
   workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY' as const,
   workflowIdConflictPolicy: 'USE_EXISTING' as const,
   staticSummary: start.summary,
   typedSearchAttributes: typedSearchAttributes(start.attributes),
 })
 
-/** A workflow that a signal starts may run many times: it starts however it ended before. */
+/** A workflow that a signal starts may run many times, so it starts however it ended before. */
 const startAfterAnyEnd = { workflowIdReusePolicy: 'ALLOW_DUPLICATE' } as const
 
-/** Sends the starts and signals that `workflow_starts` holds, as soon as it is woken and once a second. Many may run at once. */
+/** Sends the starts and signals in `workflow_starts`, when woken and once a second. Any number of relays may run at once. */
 export function startRelay(db: Db, client: WorkflowClient, log: Logger): Relay {
   const stopped = new AbortController()
   let woken = Promise.withResolvers<void>()

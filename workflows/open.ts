@@ -28,7 +28,7 @@ import { startQueues } from './worker.ts'
 
 export interface WorkerOptions {
   readonly config: Config
-  /** As `bundleWorkflows` makes it. */
+  /** The result of `bundleWorkflows`. */
   readonly bundle: Promise<{ readonly code: string }>
   readonly log: Logger
 }
@@ -51,7 +51,7 @@ export async function openWorker({ config, bundle, log }: WorkerOptions): Promis
     log,
     clock: () => new Date(),
   }
-  // what a crash has left of repositories
+  // removes the files of repositories that a crash left behind
   await rm(fetchesDir(config), { recursive: true, force: true })
   stack.use(await openQueues({ services, temporal, bundle }))
   const dns = config.acme.directory && config.acme.dns
@@ -75,7 +75,7 @@ export interface QueuesOptions {
   readonly orderPatienceMs?: number | undefined
 }
 
-/** Works on queues, without looking for what is stalled or due. */
+/** Works on queues, without looking for stalled or due work. */
 export async function openQueues({
   services,
   temporal,
@@ -99,7 +99,7 @@ export async function openQueues({
   return stack.move()
 }
 
-/** Between two looks for what is stalled or due. */
+/** The pause between two searches for stalled or due work. */
 const repairIntervalMs = 30_000
 
 function startRepairs(services: Services, client: WorkflowClient): AsyncDisposable {

@@ -1,5 +1,5 @@
 import { pause } from '../infra/pause.ts'
-import { giveFreePermits } from '../services/builds/permits.ts'
+import { grantAllFreePermits } from '../services/builds/permits.ts'
 import type { Services } from '../services/services.ts'
 import { pendingWorkflowStarts } from '../services/workflow-messages.ts'
 import type { WorkflowClient } from './client.ts'
@@ -7,19 +7,19 @@ import { stalledSearches } from './registry.ts'
 import { type StalledOptions, type StalledSearch, type StalledWork, stalledSearch } from './stalled.ts'
 
 export interface ReconcileOptions extends StalledOptions {
-  /** Begins what is due by its date alone. */
+  /** Begins work that is due by its date alone. */
   readonly beginDue?: (now: Date) => Promise<unknown>
 }
 
 export interface ReconcilerOptions extends ReconcileOptions {
-  /** Between two looks. */
+  /** The pause between two searches. */
   readonly intervalMs: number
 }
 
 /**
- * Restarts what a crash or a lost Temporal store left behind: PostgreSQL says what is stalled, Temporal is asked by id whether someone
- * works on it. Only "no such workflow" and a closed run count; any error means do nothing. Then gives permits that nobody uses to
- * builds that wait for one. Answers the ids of the workflows that it found missing.
+ * Restarts work that a crash or a lost Temporal store left behind: PostgreSQL says what is stalled, and Temporal is asked by id whether its
+ * workflow is running. Only "no such workflow" and a closed run count; on any error it does nothing. Then it grants free permits to waiting
+ * builds. Returns the ids of the workflows that were missing.
  */
 export async function reconcile(
   services: Services,
@@ -33,11 +33,11 @@ export async function reconcile(
     for await (const batch of find(search)) restarted.push(...(await restartMissing(client, search, batch)))
   }
   await options.beginDue?.(now)
-  await giveFreePermits(services, now)
+  await grantAllFreePermits(services, now)
   return restarted
 }
 
-/** Answers the ids of the workflows that were missing. */
+/** Returns the ids of the workflows that were missing. */
 async function restartMissing(client: WorkflowClient, search: StalledSearch, batch: readonly StalledWork[]): Promise<string[]> {
   const ids = batch.map((work) => work.workflow_id)
   const pending = await pendingWorkflowStarts(search.services.db, ids)
@@ -54,7 +54,7 @@ async function isWorkedOn(client: WorkflowClient, { workflow_id }: StalledWork):
   return status === 'RUNNING' || status === 'CONTINUED_AS_NEW' || status === 'PAUSED'
 }
 
-/** Looks at boot and then in intervals, until disposed. */
+/** Reconciles at boot and then in intervals, until disposed. */
 export function startReconciler(services: Services, client: WorkflowClient, options: ReconcilerOptions): AsyncDisposable {
   const { log } = services
   const stopped = new AbortController()

@@ -31,7 +31,7 @@ import { subdomainChangeStart, trashStart } from './contract/sites.ts'
 import type { WorkflowInputs, WorkflowType } from './contract/workflows.ts'
 import { allPages, type FindStalled, firstBatch, pageOf, sameOccurrence } from './stalled.ts'
 
-/** What the activities of all workflows need. */
+/** The dependencies of the activities of all workflows. */
 export type WorkerDeps = EmailActivityDeps &
   DomainActivityDeps &
   CertificateActivityDeps &
@@ -48,7 +48,7 @@ export interface Schedule<Input = unknown> {
   readonly workflow_id: string
   readonly every: Duration
   readonly jitter?: Duration
-  /** A run that was missed is made up for when it is this late at most. */
+  /** A missed run is made up for if it is at most this late. */
   readonly catchupWindow: Duration
   /** One line of Markdown for the Temporal UI. */
   readonly summary: string
@@ -56,15 +56,15 @@ export interface Schedule<Input = unknown> {
 }
 
 interface Registration<Type extends WorkflowType> {
-  /** The activities that it needs, by the queue that they are works of. */
+  /** The activities that it needs, by their queue. */
   readonly activities: Readonly<Partial<Record<WorkerQueue, readonly ((deps: WorkerDeps) => object)[]>>>
-  /** Finds the rows whose workflow should be running, and says how each becomes a start. */
+  /** Finds the rows whose workflow should be running, with the start of each. */
   readonly stalled?: FindStalled
   /** Starts it regularly, never beside itself. */
   readonly schedule?: Schedule<WorkflowInputs[Type]>
 }
 
-/** Every workflow: what the worker has to know of it, what the reconciler restarts, and what runs by a schedule. */
+/** Every workflow: its activities for the worker, its stalled rows for the reconciler, and its schedule. */
 export const registry = {
   deploy: {
     activities: {

@@ -13,11 +13,11 @@ import { typedSearchAttributes } from './contract/search-attributes.ts'
 import { scheduled } from './registry.ts'
 
 const retryMs = 5000
-/** A Temporal server that has lost its database has lost the schedules too. */
+/** How often schedules are checked: a Temporal server that lost its database has lost them too. */
 const lookMs = 60_000
 const deadlineMs = 5000
 
-/** Each runs a workflow regularly, never beside itself. */
+/** Each runs a workflow regularly, never twice at once. */
 const schedules = scheduled.map(
   ({ type, schedule_id, workflow_id, every, jitter, catchupWindow, summary, input }): Omit<ScheduleOptions, 'memo'> => ({
     scheduleId: schedule_id,
@@ -35,7 +35,7 @@ const schedules = scheduled.map(
   }),
 )
 
-/** Makes the schedules that are missing; with `update` also those what they should be that are there. An operator's pause stays. */
+/** Creates missing schedules; with `update`, also updates existing ones. An operator's pause stays. */
 async function ensureSchedules(client: ScheduleClient, update: boolean): Promise<void> {
   for (const { scheduleId, ...wanted } of schedules) {
     try {

@@ -4,11 +4,11 @@ import { signalWorkflows, startWorkflow } from '../services/workflow-messages.ts
 import type { RegisteredSignal, RegisteredStart } from './contract/workflows.ts'
 
 export interface StalledOptions {
-  /** What moved more recently is left alone. */
+  /** Rows that changed more recently are left alone. */
   readonly stalledAfterMs: number
-  /** What is due so soon should have its workflow by now. */
+  /** Rows that are due within this time should have a workflow by now. */
   readonly dueWithinMs: number
-  /** The pause between two looks at a domain. */
+  /** The pause between two look-ups of a domain. */
   readonly checkIntervalMs: number
   /** The pause before the second try of a certificate's order. */
   readonly retryPauseMs: number
@@ -18,18 +18,18 @@ export interface StalledOptions {
 export interface StalledSearch extends Pick<StalledOptions, 'checkIntervalMs' | 'retryPauseMs'> {
   readonly services: Services
   readonly now: Date
-  /** What moved later is left alone. */
+  /** Rows that changed later are left alone. */
   readonly movedBefore: Date
-  /** What is due earlier should have its workflow by now. */
+  /** Rows that are due earlier should have a workflow by now. */
   readonly dueBefore: Date
   /** Rows of one batch. */
   readonly limit: number
 }
 
-/** Work that a row wants done, and the workflow that should be doing it. */
+/** Work of a row, with the workflow that should be doing it. */
 export interface StalledWork {
   readonly workflow_id: string
-  /** Has the workflow started, or signalled with a start, when nobody works on it. False when the row does not want it any more. */
+  /** Writes the start of the workflow, or the signal with a start, when it is not running. False when the row no longer needs it. */
   restart(search: StalledSearch): Promise<boolean>
 }
 
@@ -44,7 +44,7 @@ export function stalledSearch(services: Services, now: Date, options: StalledOpt
   return { ...options, services, now, movedBefore, dueBefore, limit: batchSize }
 }
 
-/** Restarts the same occurrence: its workflow looks at the row first. */
+/** Restarts the same occurrence, because its workflow checks the row first. */
 export const sameOccurrence = (message: RegisteredStart | RegisteredSignal): StalledWork => ({
   workflow_id: message.workflow_id,
   async restart({ services }) {
@@ -53,7 +53,7 @@ export const sameOccurrence = (message: RegisteredStart | RegisteredSignal): Sta
   },
 })
 
-/** Finds what one batch holds: the next search finds the rest. */
+/** Finds one batch of rows; the next search finds the rest. */
 export const firstBatch = <Row>(
   list: (search: StalledSearch) => Promise<readonly Row[]>,
   work: (row: Row, search: StalledSearch) => StalledWork,
@@ -68,7 +68,7 @@ interface Page<Row> {
   readonly next: string | undefined
 }
 
-/** Finds all of them, page by page. */
+/** Finds all rows, page by page. */
 export const allPages = <Row>(
   list: (search: StalledSearch, after: string | undefined) => Promise<Page<Row>>,
   work: (row: Row) => StalledWork,
@@ -82,7 +82,7 @@ export const allPages = <Row>(
     }
   }
 
-/** A page of rows that are sorted by an id. Another one follows when it is full. */
+/** Makes a page of rows that are sorted by an id. Another one follows a full page. */
 export function pageOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, { limit }: StalledSearch): Page<Row> {
   const last = rows.at(-1)
   return { rows, next: last && rows.length >= limit ? idOf(last) : undefined }

@@ -15,22 +15,22 @@ const sources: WorkflowSources = {
 /** The code of all workflows; made once for each version of it. */
 export const bundleWorkflows = ({ cacheDir }: Pick<Config, 'cacheDir'>) => bundleWorkflowCode(sources, cacheDir)
 
-/** How each queue is worked on. The launcher kills after 10 s, so closing takes less. */
+/** The options of each queue. The launcher kills after 10 s, so closing takes less. */
 const queueOptions = {
   // running steps end
   control: {
-    // a killed worker costs this long, not the default 10 s
+    // the delay after a killed worker; the default is 10 s
     stickyQueueScheduleToStartTimeout: '2s',
     shutdownGraceTime: '7s',
   },
   report: {
-    // a forge that answers slowly holds up reports to other forges when as many are on their way, and nothing else
+    // slow forges hold up reports to other forges only when this many are under way, and nothing else
     maxConcurrentActivityTaskExecutions: 50,
     shutdownGraceTime: '2s',
   },
-  // what is being fetched is cancelled: another worker, or the next start, fetches it again
+  // running fetches are cancelled: another worker, or the next start, retries them
   fetch: {
-    // each is a process of its own with memory to match
+    // each is a process of its own, with its own memory
     maxConcurrentActivityTaskExecutions: 3,
     shutdownGraceTime: 0,
     // a cancellation arrives with the answer to a heartbeat

@@ -21,7 +21,7 @@ const tag = 'Deploys'
 export const list_deploys = operation({
   id: 'list_deploys',
   title: 'List deploys',
-  summary: 'Deploys of a site, newest first.',
+  summary: 'Lists the deploys of a site, newest first.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}/deploys',
   tool: { readOnly: true },
@@ -29,7 +29,7 @@ export const list_deploys = operation({
   input: z.object({
     site_id,
     limit: z.int().min(1).max(200).default(100),
-    before: z.uuid().optional().describe('Id of the deploy after which the page begins.'),
+    before: z.uuid().optional().describe('Id of the last deploy of the previous page.'),
   }),
   load: siteOfCaller,
   output: z.array(Deploy),
@@ -41,7 +41,7 @@ export const deploy_site = operation({
   id: 'deploy_site',
   title: 'Deploy an archive',
   summary:
-    'Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build), else the files are published as they are. Poll get_deploy_status until the status is active or failed.',
+    'Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build); otherwise the files are published as they are. Poll get_deploy_status until the status is active or failed.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/deploys',
   tool: {},
@@ -61,7 +61,7 @@ export const deploy_site = operation({
     const { project_id: id, plan, suspended } = ctx.caller
     const charged = chargedBytes(upload)
     await using pending = await beginUpload(ctx, { project_id: id, bytes: charged })
-    // the charged bytes count already
+    // the charged bytes already count
     const addedBytes = (upload.expectedBytes ?? 0) - charged
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes, activate, upload: pending.id })
     const source = await storeArchive(pending.objects, pending.receive(upload))
@@ -73,7 +73,7 @@ export const deploy_files = operation({
   id: 'deploy_files',
   title: 'Deploy files',
   summary:
-    'Publishes a full set of static files sent as JSON; a file that is not in the list is gone. Needs index.html at the root and no package.json. A file sent before can be referenced by its sha256 instead of its content.',
+    'Publishes the complete set of static files, sent as JSON; files that are not in the list are removed. The set needs an index.html and must not have a package.json at its root. A file that was sent before can be referenced by its sha256 instead of its content.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/deploy-files',
   tool: {},
@@ -89,18 +89,18 @@ export const deploy_files = operation({
               .string()
               .meta({ maxLength: maxDeployFilesBodyBytes })
               .optional()
-              .describe('The text, or base64 with encoding.'),
+              .describe('The content as text, or as base64 when encoding says so.'),
             encoding: z.literal('base64').optional(),
             sha256: z
               .string()
               .optional()
               .meta({ pattern: sha256Pattern.source })
-              .describe('A blob of the project, instead of content.'),
+              .describe('The hash of a blob of the project, instead of content.'),
           })
           .meta({ oneOf: [{ required: ['content'] }, { required: ['sha256'] }] }),
       )
       .meta({ minItems: 1, maxItems: maxManifestEntries })
-      .describe('The full set of files, at most 2000.'),
+      .describe('The complete set of files, at most 2000.'),
     activate,
   }),
   example: {
@@ -123,7 +123,7 @@ export const deploy_files = operation({
     const sizes = await findBlobSizes(ctx.db, id, hashes)
     const bytes = bytesOf(await newBlobs(ctx.db, id, await measureFiles(files, sizes)))
     await using upload = await beginUpload(ctx, { project_id: id, bytes })
-    // the new bytes count already
+    // the new bytes already count
     const facts = { addedBytes: 0, activate: input.activate, upload: upload.id }
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, facts)
     const entries = await storeFiles(upload.objects, files, sizes)
@@ -135,7 +135,7 @@ export const deploy_files = operation({
 export const get_deploy_status = operation({
   id: 'get_deploy_status',
   title: 'Get a deploy',
-  summary: 'One deploy with its status, and why it failed.',
+  summary: 'Gets a deploy with its status and, if it failed, the error.',
   tag,
   rest: 'GET /api/v1/deploys/{deploy_id}',
   tool: { readOnly: true },

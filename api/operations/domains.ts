@@ -19,7 +19,7 @@ const tag = 'Domains'
 export const list_domains = operation({
   id: 'list_domains',
   title: 'List domains',
-  summary: 'The custom domains of a site, with the records that each needs and what was found of them.',
+  summary: 'Lists the custom domains of a site, with the records that each needs and the findings of the latest look-up.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}/domains',
   tool: { readOnly: true },
@@ -34,7 +34,7 @@ export const set_custom_domain = operation({
   id: 'set_custom_domain',
   title: 'Add a domain',
   summary:
-    'Attaches a domain to a site and answers the records to add: TXT proves the ownership, A leads visitors here. The platform looks for them by itself; verify_domain looks at once.',
+    'Adds a domain to a site and returns the DNS records to create: TXT proves the ownership, A leads visitors here. The platform looks for them by itself; verify_domain looks at once.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/domains',
   tool: {},
@@ -44,7 +44,7 @@ export const set_custom_domain = operation({
     domain: z
       .string()
       .meta({ minLength: 3, maxLength: maxDomainTextLength, pattern: '^[^\\s\\u0000-\\u001f/:@]+\\.[^\\s\\u0000-\\u001f/:@]+$' })
-      .describe('Only the name, such as www.example.com.'),
+      .describe('The bare name, such as www.example.com.'),
   }),
   example: { domain: 'www.example.com' },
   load: siteOfCaller,
@@ -59,7 +59,7 @@ export const set_custom_domain = operation({
 /** @throws AppError `invalid` */
 function parsed({ urls, acme }: Config, text: string): string {
   const ownHosts = [urls.base, urls.mcp, urls.preview].map((url) => new URL(url).hostname)
-  // what is longer than any name is not worth a conversion
+  // a text longer than any domain need not be converted
   const ascii = text.length > maxDomainTextLength ? text : toAsciiDomain(text)
   const verdict = parseDomain(ascii, {
     ownHosts: [urls.platformDomain, ...ownHosts, ...(acme.dns ? [acme.dns.zone] : [])],
@@ -74,7 +74,7 @@ export const verify_domain = operation({
   id: 'verify_domain',
   title: 'Verify a domain',
   summary:
-    'Looks the records of a domain up at once. It is verified when the TXT record is there; everything else is only told. Once in 10 seconds.',
+    'Looks up the records of a domain at once. The TXT record alone verifies the domain; all other findings are only reported. Allowed once in 10 seconds.',
   tag,
   rest: 'POST /api/v1/domains/{domain_id}/verify',
   tool: { idempotent: true },
@@ -85,7 +85,7 @@ export const verify_domain = operation({
   output: z
     .object({
       verified: z.boolean(),
-      message: z.string().describe('What was found of the TXT record, and what to do.'),
+      message: z.string().describe('The finding about the TXT record, and what to do.'),
       ...findings,
       a_record: findings.a_record.describe('Null when a verified domain was looked up less than 10 seconds ago.'),
     })
@@ -116,7 +116,7 @@ async function throttled(ctx: Context, domainId: string) {
 export const delete_domain = operation({
   id: 'delete_domain',
   title: 'Delete a domain',
-  summary: 'Detaches a domain from its site, which stops answering there at once; its certificate is deleted.',
+  summary: 'Removes a domain from its site, which stops answering there at once. Its certificate is deleted.',
   tag,
   rest: 'DELETE /api/v1/domains/{domain_id}',
   tool: { confirm: true },

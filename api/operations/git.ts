@@ -16,7 +16,7 @@ const tag = 'Git'
 export const get_git = operation({
   id: 'get_git',
   title: 'Get the connected repository',
-  summary: 'The repository that a site is deployed from, its webhook and what came of the latest push; never a secret.',
+  summary: 'Gets the repository that a site is deployed from, its webhook and the result of the latest push, without any secret.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}/git',
   scope: 'readonly',
@@ -33,7 +33,7 @@ export const connect_git = operation({
   id: 'connect_git',
   title: 'Connect a repository',
   summary:
-    'Connects a git repository, or replaces the settings of the connection; its webhook and deploy hook stay. Nothing is deployed yet: make a webhook next, or deploy now.',
+    'Connects a git repository, or replaces the settings of the connection; its webhook and deploy hook stay. Nothing is deployed yet: create a webhook secret next, or deploy now.',
   tag,
   rest: 'PUT /api/v1/sites/{site_id}/git',
   scope: 'editor',
@@ -52,7 +52,8 @@ export const connect_git = operation({
 export const disconnect_git = operation({
   id: 'disconnect_git',
   title: 'Disconnect the repository',
-  summary: 'Forgets the repository with its token, webhook and deploy hook, and ends its previews; what is live stays.',
+  summary:
+    'Disconnects the repository: its token, webhook and deploy hook are deleted, and its previews end. The live deploy stays.',
   tag,
   rest: 'DELETE /api/v1/sites/{site_id}/git',
   scope: 'editor',
@@ -69,7 +70,7 @@ export const deploy_git = operation({
   id: 'deploy_git',
   title: 'Deploy from the repository',
   summary:
-    'Deploys what the connected branch is at now. While such a deploy waits, the answer is that one. Poll get_deploy_status until the status is active or failed.',
+    'Deploys the current head of the connected branch. While such a deploy waits, that deploy is returned. Poll get_deploy_status until the status is active or failed.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/git/deploy',
   scope: 'editor',
@@ -79,7 +80,7 @@ export const deploy_git = operation({
   output: Deploy,
   errors: [402, 409, 429],
   handler: async (ctx, _input, site) => {
-    // an early refusal, for a message that fits
+    // refuses early, for a fitting message
     if (!(await findConnection(ctx.db, site.id))) throw notConnected()
     const { deploy } = await acceptGitDeploy(ctx, site, { git: null })
     return await deployView(ctx, deploy)
@@ -88,9 +89,9 @@ export const deploy_git = operation({
 
 export const rotate_git_webhook = operation({
   id: 'rotate_git_webhook',
-  title: 'Make a webhook secret',
+  title: 'Create a webhook secret',
   summary:
-    'Answers the address and a new secret of the webhook to set up at the forge. The secret is shown this once, and the former one proves nothing any more.',
+    'Creates a new secret for the webhook, and returns it with the URL to set up at the forge. The secret is shown only once, and replaces the previous one.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/git/webhook',
   scope: 'editor',
@@ -102,7 +103,7 @@ export const rotate_git_webhook = operation({
       url: z.url(),
       secret: z
         .string()
-        .describe('For the field "secret" or "signing token" of the forge; scripts send it in the header X-Svc-Token.'),
+        .describe('The value for the field "secret" or "signing token" of the forge; scripts send it in the header X-Svc-Token.'),
     })
     .meta({ id: 'WebhookSecret' }),
   errors: [409],
@@ -113,9 +114,9 @@ export const rotate_git_webhook = operation({
 
 export const rotate_deploy_hook = operation({
   id: 'rotate_deploy_hook',
-  title: 'Make a deploy hook',
+  title: 'Create a deploy hook',
   summary:
-    'Answers a secret address: a POST there deploys the connected branch, without a key. It is shown this once, and the former one ends.',
+    'Creates a secret URL: a POST to it deploys the connected branch, without a key. It is shown only once, and replaces the previous one.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/git/deploy-hook',
   scope: 'editor',
@@ -133,7 +134,7 @@ export const rotate_deploy_hook = operation({
 export const remove_deploy_hook = operation({
   id: 'remove_deploy_hook',
   title: 'Remove the deploy hook',
-  summary: 'Ends the deploy hook of a site; its address is unknown from then on.',
+  summary: 'Removes the deploy hook of a site. Its URL stops working at once.',
   tag,
   rest: 'DELETE /api/v1/sites/{site_id}/git/deploy-hook',
   scope: 'editor',

@@ -19,13 +19,14 @@ import { create_site, get_site, list_sites, set_site_enabled, update_site } from
 import { cancel_site_subdomain_change, change_site_subdomain } from './subdomain-changes.ts'
 import { delete_site, list_trashed, restore_site } from './trash.ts'
 
-/** The chapters of the documentation, in their order. */
+/** The chapters of the documentation, in order. */
 export const tags = {
-  Session: 'Who calls, and what the key may do.',
-  Sites: 'A site is an address with a history of deploys; one of them is live.',
-  Deploys: 'A deploy is one set of files. It is queued at once, processed in the background, and live when its status is active.',
-  Domains: 'A custom domain shows its site when the TXT record proves whose it is and the A record leads here.',
-  Git: 'A connected repository is fetched and published when its branch is pushed to; other branches and pull requests get previews.',
+  Session: 'The project and the scopes of the key.',
+  Sites: 'A site has an address and a history of deploys, one of which is live.',
+  Deploys:
+    'A deploy is one set of files. It is queued at once, processed in the background, and live as soon as its status is active.',
+  Domains: 'A custom domain shows its site when its TXT record proves the ownership and its A record points here.',
+  Git: 'A connected repository is fetched and published after each push to its branch; other branches and pull requests get previews.',
 }
 
 /** Every operation of a project key, in the order of the documentation. */

@@ -13,20 +13,20 @@ export const get_logs = operation({
   id: 'get_logs',
   title: 'Read a build log',
   summary:
-    'What the build of a deploy has printed so far, from a byte on; secrets are masked. Read on from next_offset until done. A log is kept for 90 days. With follow=true REST sends it as it is printed, as server-sent events: log {text, next_offset}, status {status} and at last end {status, error}.',
+    'Reads the output of a build from a byte offset; secrets are masked. Continue at next_offset until done. A log is kept for 90 days. With follow=true REST streams it as server-sent events: log {text, next_offset}, status {status} and finally end {status, error}.',
   tag: 'Deploys',
   rest: 'GET /api/v1/deploys/{deploy_id}/logs',
   tool: { readOnly: true },
   scope: 'readonly',
   input: z.object({
     deploy_id,
-    offset: z.int().min(0).default(0).describe('Byte of the log at which to begin.'),
+    offset: z.int().min(0).default(0).describe('The byte of the log at which to begin.'),
     limit: z
       .int()
       .min(1)
       .max(1024 * KiB)
       .default(64 * KiB)
-      .describe('The most bytes to answer; a character is never cut.'),
+      .describe('The most bytes to return; a character is never split.'),
   }),
   load: deployOfCaller,
   output: z
@@ -34,8 +34,8 @@ export const get_logs = operation({
       deploy_id: z.uuid(),
       status: z.enum(deployStatuses),
       text: z.string().describe('Empty for files that were published without a build.'),
-      next_offset: z.int().describe('The offset of the next call.'),
-      done: z.boolean().describe('The build has ended and everything was read.'),
+      next_offset: z.int().describe('The offset for the next call.'),
+      done: z.boolean().describe('Whether the build has ended and the whole log was read.'),
     })
     .meta({ id: 'BuildLog' }),
   errors: [429],

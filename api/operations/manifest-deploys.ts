@@ -17,31 +17,33 @@ import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Deploys'
 
-/** A malformed hash is a 400 and not a 422, so the pattern is for the documents. */
+/** A malformed hash is a 400, not a 422, so the pattern is only for the OpenAPI document. */
 const blobHash = z
   .string()
   .meta({ minLength: 64, maxLength: 64, pattern: sha256Pattern.source })
-  .describe('The sha256 of the bytes, in lower-case hex.')
+  .describe('The sha256 of the bytes, in lower-case hexadecimal.')
 
 const files = z
   .array(
     z.object({
       path: filePath,
       sha256: blobHash,
-      size: z.int().optional().describe('Accepted and ignored: the size is that of the blob.'),
+      size: z.int().optional().describe('Ignored: the size of the blob counts.'),
     }),
   )
   .meta({ minItems: 1, maxItems: maxManifestEntries })
-  .describe('The full set of files, at most 2000.')
+  .describe('The complete set of files, at most 2000.')
 
 const MissingBlobs = z
   .object({
     error: z.string().describe('What is wrong and what to do.'),
-    missing: z.array(sha256).describe('Hashes to send with put_blob, each once, in the order of the files.'),
+    missing: z
+      .array(sha256)
+      .describe('The hashes of the blobs to send with put_blob, without repetitions, in the order of the files.'),
   })
   .meta({ id: 'MissingBlobs' })
 
-/** The files of the example of deploy_files, so that both run one after the other. */
+/** Uses the files of the example of deploy_files, so that both examples run one after the other. */
 const example = {
   files: [
     { path: 'index.html', sha256: 'd021424867825a61f5e962783e6506f13196c37126a7a33d00520b3e275884f6', size: 71 },
@@ -60,7 +62,7 @@ export const check_deploy = operation({
   id: 'check_deploy',
   title: 'Check a manifest',
   summary:
-    'First of three steps to publish a manifest: tells which blobs the project lacks. Send those with put_blob, then the same files to deploy_manifest. What is named here is kept for another day.',
+    'First of three steps to publish a manifest: lists the blobs that the project lacks. Send those with put_blob, then the same files with deploy_manifest. All blobs named here are kept for another day.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/deploys/check',
   scope: 'editor',
@@ -83,7 +85,7 @@ export const put_blob = operation({
   id: 'put_blob',
   title: 'Send a blob',
   summary:
-    'Second of three steps to publish a manifest: takes the bytes of one file, which must have the sha256 in the path, and keeps them for the project for a day. Repeating it is safe.',
+    'Second of three steps to publish a manifest: stores the bytes of one file, which must have the sha256 in the path, and keeps them for the project for a day. Repeating it is safe.',
   tag,
   rest: 'PUT /api/v1/blobs/{sha256}',
   scope: 'editor',
@@ -114,7 +116,7 @@ export const deploy_manifest = operation({
   id: 'deploy_manifest',
   title: 'Deploy a manifest',
   summary:
-    'Last of three steps to publish a manifest: publishes a full set of files whose blobs the project has. Needs index.html at the root and no package.json. When blobs are missing, the answer names them.',
+    'Last of three steps to publish a manifest: publishes the complete set of files, whose blobs the project has. The set needs an index.html and must not have a package.json at its root. When blobs are missing, the response lists them.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/deploys/manifest',
   scope: 'editor',
@@ -136,7 +138,7 @@ export const deploy_manifest = operation({
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
     const entries = references.map((file) => ({ ...file, size: sizes.get(file.sha256) ?? 0 }))
     const set = { source_kind: 'manifest' as const, activate: input.activate, files: entries, references, skipped_paths }
-    // only the manifest itself is stored, and it counts nowhere
+    // only the manifest itself is stored, and it does not count against the quota
     await using upload = await beginUpload(ctx, { project_id: id, bytes: 0 })
     return await acceptFiles(ctx, site, set, upload)
   },
@@ -145,7 +147,8 @@ export const deploy_manifest = operation({
 export const get_manifest = operation({
   id: 'get_manifest',
   title: 'Get the manifest',
-  summary: 'Paths and hashes of the live deploy, sorted by path; empty when nothing is live or it came from an archive or git.',
+  summary:
+    'Gets the paths and hashes of the live deploy, sorted by path; empty when nothing is live, or when it came from an archive or git.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}/manifest',
   tool: { readOnly: true },

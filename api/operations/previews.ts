@@ -11,7 +11,7 @@ export const get_preview_url = operation({
   id: 'get_preview_url',
   title: 'Get a preview link',
   summary:
-    'A secret link to a deploy that is not live, for whoever should see it before it is published; the same link on repeat.',
+    'Gets a secret link to a deploy that is not live, for people who should see it before it is published. Repeated calls return the same link.',
   tag,
   rest: 'POST /api/v1/deploys/{deploy_id}/preview',
   tool: { idempotent: true },
@@ -25,8 +25,8 @@ export const get_preview_url = operation({
       deploy_id: z.uuid(),
       url: z
         .url()
-        .describe('Opens without a key or a password, until it is revoked, the deploy is published, or 30 days have passed.'),
-      token: z.string().describe('The secret part of the address.'),
+        .describe('Opens without a key or password until the link is revoked, the deploy is published, or 30 days have passed.'),
+      token: z.string().describe('The secret part of the link.'),
       created_at: time.describe('When the link was issued.'),
     })
     .meta({ id: 'PreviewLink' }),
@@ -40,7 +40,7 @@ export const get_preview_url = operation({
 export const revoke_preview_url = operation({
   id: 'revoke_preview_url',
   title: 'Revoke a preview link',
-  summary: 'Ends the preview link of a deploy; the deploy stays unpublished. A link that is issued later is another one.',
+  summary: 'Revokes the preview link of a deploy, which stays unpublished. A link that is issued later is a different one.',
   tag,
   rest: 'DELETE /api/v1/deploys/{deploy_id}/preview',
   scope: 'editor',

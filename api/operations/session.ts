@@ -6,8 +6,8 @@ import { isoTimeOrNull, time } from '../views/fields.ts'
 
 export const whoami = operation({
   id: 'whoami',
-  title: 'Who am I',
-  summary: 'The project and the scopes of the key.',
+  title: 'Get the project and the scopes of the key',
+  summary: 'Gets the project and the scopes of the key.',
   tag: 'Session',
   rest: 'GET /api/v1/whoami',
   tool: { readOnly: true },
@@ -18,7 +18,7 @@ export const whoami = operation({
       project_id: z.uuid(),
       project_name: z.string(),
       plan: z.enum(planNames),
-      scopes: z.array(z.enum(scopes)).describe('Every scope that the key has; each includes those before it.'),
+      scopes: z.array(z.enum(scopes)).describe('Every scope of the key; each includes the lower ones.'),
       key: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), last_used_at: time.nullable() }),
     })
     .meta({ id: 'Session' }),

@@ -16,7 +16,7 @@ const tag = 'Sites'
 export const list_sites = operation({
   id: 'list_sites',
   title: 'List sites',
-  summary: 'All sites of the project that are not in the trash.',
+  summary: 'Lists all sites of the project that are not in the trash.',
   tag,
   rest: 'GET /api/v1/sites',
   tool: { readOnly: true },
@@ -29,7 +29,7 @@ export const list_sites = operation({
 export const create_site = operation({
   id: 'create_site',
   title: 'Create a site',
-  summary: 'Creates an empty site at a subdomain of the platform; deploy to it next.',
+  summary: 'Creates an empty site at a subdomain of the platform. Deploy to it next.',
   tag,
   rest: 'POST /api/v1/sites',
   tool: {},
@@ -49,7 +49,7 @@ export const create_site = operation({
 export const get_site = operation({
   id: 'get_site',
   title: 'Get a site',
-  summary: 'One site with its address, its live deploy and what the checks recommend for it.',
+  summary: 'Gets a site with its address, its live deploy and the recommendations of the checks.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}',
   tool: { readOnly: true },
@@ -67,7 +67,7 @@ export const get_site = operation({
 export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
-  summary: 'Renames a site; sets its description, its checks or the folder that is built when given.',
+  summary: 'Renames a site; when given, also sets its description, its checks or the folder that is built.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
@@ -82,7 +82,7 @@ export const update_site = operation({
       .meta({ maxLength: maxPathBytes })
       .nullable()
       .optional()
-      .describe('For several sites in one repository: the folder of this one, such as apps/web; null or empty is the root.'),
+      .describe('The folder of this site when one repository has several sites, such as apps/web; null or empty means the root.'),
   }),
   example: { name: 'Field notes', description: 'What grows along the river.' },
   load: siteOfCaller,
@@ -99,7 +99,7 @@ export const update_site = operation({
 export const set_site_enabled = operation({
   id: 'set_site_enabled',
   title: 'Enable or disable a site',
-  summary: 'A disabled site answers visitors with a temporarily-unavailable page.',
+  summary: 'Enables or disables a site. A disabled site answers visitors with a temporarily-unavailable page.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/enabled',
   tool: { idempotent: true },

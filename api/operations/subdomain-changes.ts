@@ -10,11 +10,8 @@ const tag = 'Sites'
 const SubdomainChange = z
   .object({
     site_id: z.uuid(),
-    subdomain: z.string().describe('Where the site is served now.'),
-    pending_subdomain: z
-      .string()
-      .nullable()
-      .describe('Where it will be served; null when no change is pending, as are the times.'),
+    subdomain: z.string().describe('The current subdomain.'),
+    pending_subdomain: z.string().nullable().describe('The next subdomain; null, like the times, when no change is pending.'),
     requested_at: time.nullable(),
     switch_at: time.nullable(),
   })
@@ -24,7 +21,7 @@ export const change_site_subdomain = operation({
   id: 'change_site_subdomain',
   title: 'Change the subdomain',
   summary:
-    'Reserves another subdomain for a site, which has it from switch_at on; the old address then redirects for 30 days. Once in 7 days. The owner of the project is mailed.',
+    'Reserves another subdomain for a site, which moves there at switch_at; the old address then redirects for 30 days. Allowed once in 7 days. The owner of the project gets an email.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/subdomain-change',
   tool: { confirm: true },
@@ -49,7 +46,7 @@ export const change_site_subdomain = operation({
 export const cancel_site_subdomain_change = operation({
   id: 'cancel_site_subdomain_change',
   title: 'Cancel the change of the subdomain',
-  summary: 'Keeps the address that a site has, and frees the name that was reserved for it; before switch_at.',
+  summary: 'Cancels a change of the subdomain before switch_at: the site keeps its address, and the reserved name is released.',
   tag,
   rest: 'DELETE /api/v1/sites/{site_id}/subdomain-change',
   tool: {},

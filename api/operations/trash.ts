@@ -10,7 +10,7 @@ export const delete_site = operation({
   id: 'delete_site',
   title: 'Delete a site',
   summary:
-    'Puts a site into the trash: it is not served any more, and removed for good when deletion_scheduled_at comes. Until then restore_site brings it back.',
+    'Moves a site to the trash: it is no longer served, and is removed for good at deletion_scheduled_at. Until then restore_site brings it back.',
   tag,
   rest: 'DELETE /api/v1/sites/{site_id}',
   tool: { confirm: true },
@@ -25,7 +25,7 @@ export const delete_site = operation({
 export const list_trashed = operation({
   id: 'list_trashed',
   title: 'List the trash',
-  summary: 'The sites in the trash; each is removed for good at its deletion_scheduled_at.',
+  summary: 'Lists the sites in the trash. Each is removed for good at its deletion_scheduled_at.',
   tag,
   rest: 'GET /api/v1/trashed-sites',
   tool: { readOnly: true },
@@ -38,7 +38,7 @@ export const list_trashed = operation({
 export const restore_site = operation({
   id: 'restore_site',
   title: 'Restore a site',
-  summary: 'Takes a site out of the trash: it serves again what it served before.',
+  summary: 'Takes a site out of the trash. It serves the same content as before.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/restore',
   tool: {},

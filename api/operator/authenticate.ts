@@ -4,7 +4,7 @@ import { bearerToken, sameSecret, unauthorized } from '../authenticate.ts'
 
 const wrongPerMinute = 10
 
-/** Lets the operator in. A right token always works; after ten wrong ones a minute an address gets 429 for further wrong ones. */
+/** Admits the operator. The right token is always accepted; after ten wrong ones a minute, an address gets 429 for further wrong ones. */
 export function createOperatorGuard(token: string) {
   const wrong = new RateLimiterMemory({ points: wrongPerMinute, duration: 60 })
   const isOperator = (header: string | undefined) => {

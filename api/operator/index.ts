@@ -3,7 +3,7 @@ import { emailOperations } from './emails.ts'
 import { projectOperations } from './projects.ts'
 import { storageOperations } from './storage.ts'
 
-/** Every operation of the operator token. An address that sends many wrong tokens gets 429 from any of them. */
+/** Every operation of the operator token. An address that sends many wrong tokens gets 429. */
 export const operatorOperations: readonly Operation[] = [...projectOperations, ...emailOperations, ...storageOperations].map(
   (op) => ({
     ...op,

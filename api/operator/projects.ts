@@ -66,7 +66,7 @@ export const projectOperations = [
   operation({
     id: 'create_project',
     title: 'Create a project',
-    summary: 'Creates a project; make its first key next.',
+    summary: 'Creates a project. Create its first key next.',
     tag,
     rest: 'POST /operator/v1/projects',
     scope: 'full',
@@ -81,7 +81,7 @@ export const projectOperations = [
   operation({
     id: 'list_projects',
     title: 'List projects',
-    summary: 'All projects, oldest first.',
+    summary: 'Lists all projects, oldest first.',
     tag,
     rest: 'GET /operator/v1/projects',
     scope: 'full',
@@ -92,7 +92,7 @@ export const projectOperations = [
   operation({
     id: 'get_project',
     title: 'Get a project',
-    summary: 'One project with what it uses.',
+    summary: 'Gets a project with its usage.',
     tag,
     rest: 'GET /operator/v1/projects/{project_id}',
     scope: 'full',
@@ -118,7 +118,7 @@ export const projectOperations = [
   operation({
     id: 'update_project',
     title: 'Update a project',
-    summary: 'Changes the plan, suspends or resumes, adds to the form balance.',
+    summary: 'Changes the plan of a project, suspends or resumes it, or adds to its form balance.',
     tag,
     rest: 'PATCH /operator/v1/projects/{project_id}',
     scope: 'full',
@@ -135,7 +135,7 @@ export const projectOperations = [
   operation({
     id: 'create_key',
     title: 'Create a key',
-    summary: 'Makes a key of a project; it is shown once.',
+    summary: 'Creates a key of a project. It is shown only once.',
     tag,
     rest: 'POST /operator/v1/projects/{project_id}/keys',
     scope: 'full',
@@ -154,7 +154,7 @@ export const projectOperations = [
   operation({
     id: 'list_keys',
     title: 'List keys',
-    summary: 'Live keys of a project, without their secrets.',
+    summary: 'Lists the live keys of a project, without their secrets.',
     tag,
     rest: 'GET /operator/v1/projects/{project_id}/keys',
     scope: 'full',
@@ -166,7 +166,7 @@ export const projectOperations = [
   operation({
     id: 'revoke_key',
     title: 'Revoke a key',
-    summary: 'The key stops working at once.',
+    summary: 'Revokes a key, which stops working at once.',
     tag,
     rest: 'DELETE /operator/v1/projects/{project_id}/keys/{key_id}',
     scope: 'full',

@@ -10,14 +10,14 @@ const DamagedObject = z
     found_at: time,
     repaired_at: time
       .nullable()
-      .describe('Null while nobody can read it. Sending the same file again, in any deploy, repairs it.'),
+      .describe('Null while the object cannot be read. Sending the same file again, in any deploy, repairs it.'),
     uses: z.array(
       z.object({
         project_id: z.uuid(),
         site_id: z.uuid(),
         deploy_id: z.uuid(),
-        path: z.string().nullable().describe('Null: the list of files of the deploy, or the source that it is built from.'),
-        live: z.boolean().describe('Whether visitors get this deploy.'),
+        path: z.string().nullable().describe('Null for the manifest of the deploy, and for the source of its build.'),
+        live: z.boolean().describe('Whether this deploy is live.'),
       }),
     ),
   })
@@ -25,12 +25,12 @@ const DamagedObject = z
 
 const Storage = z
   .object({
-    objects: z.int().describe('As they were counted when they were verified last.'),
-    bytes: z.int().describe('Their bytes, without gzip variants.'),
-    verified_share: z.number().describe('Share of the storage that was verified at least once, 0 to 1.'),
+    objects: z.int().describe('The number of objects at the latest verification.'),
+    bytes: z.int().describe('The total size of the objects, without gzip variants.'),
+    verified_share: z.number().describe('The share of the storage that was verified at least once, 0 to 1.'),
     oldest_verification: time.nullable(),
     latest_verification: time.nullable(),
-    damaged_objects: z.int().describe('Objects that nobody can read.'),
+    damaged_objects: z.int().describe('The number of objects that cannot be read.'),
     damaged: z.array(DamagedObject).describe('Damaged objects, then repaired ones of the last 30 days; at most 100.'),
   })
   .meta({ id: 'Storage' })
@@ -39,7 +39,7 @@ export const storageOperations = [
   operation({
     id: 'get_storage',
     title: 'Get the state of the storage',
-    summary: 'What was verified of the storage, which objects are damaged, and which deploys need them.',
+    summary: 'Gets the progress of the verification of the storage, the damaged objects, and the deploys that need them.',
     tag: 'Operator',
     rest: 'GET /operator/v1/storage',
     scope: 'full',

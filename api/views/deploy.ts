@@ -15,15 +15,15 @@ export const Deploy = z
     id: z.uuid(),
     site_id: z.uuid(),
     status: z.enum(deployStatuses),
-    error: z.string().nullable().describe('Why it failed, with the last lines of the build.'),
+    error: z.string().nullable().describe('Why the deploy failed, with the last lines of the build.'),
     source_kind: z.enum(sourceKinds),
     build_mode: z
       .enum(buildModes)
       .nullable()
-      .describe('build: commands ran; static: published as sent; copy: files were stored already.'),
-    is_preview: z.boolean().describe('Built without publishing; activation clears it.'),
-    artifacts_purged: z.boolean().describe('The files were deleted; the record stays.'),
-    activate: z.boolean().describe('Whether it goes live by itself when it is ready.'),
+      .describe('build: commands ran; static: published as sent; copy: the files were already stored.'),
+    is_preview: z.boolean().describe('Whether the deploy was built without publishing; activation clears this.'),
+    artifacts_purged: z.boolean().describe('Whether the files were deleted; the record stays.'),
+    activate: z.boolean().describe('Whether the deploy goes live by itself when it is ready.'),
     skipped_paths: z.array(z.string()).describe('Files that were not published.'),
     file_count: z.int().nullable(),
     total_bytes: z.int().nullable(),
@@ -31,14 +31,14 @@ export const Deploy = z
     preview_url: z
       .url()
       .nullable()
-      .describe('The link that shows it unpublished, while there is one: its own, or that of its branch.'),
+      .describe('The preview link that shows the deploy, while there is one: its own, or that of its branch.'),
     created_at: time,
     started_at: time.nullable(),
     finished_at: time.nullable(),
     activated_at: time.nullable(),
     build_seconds: z.int().nullable(),
     recommendations: recommendations.describe(
-      'What the checks of the site found in the files; absent when they are off, have not ended, or found nothing.',
+      'The recommendations for the files; absent when checks are off, have not ended, or found nothing.',
     ),
   })
   .meta({ id: 'Deploy' })
@@ -52,7 +52,7 @@ export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<ty
   return site?.checks_enabled ? { ...view, recommendations: row.recommendations } : view
 }
 
-/** Without recommendations: a list of deploys would be little else. */
+/** Leaves out the recommendations, which would make up most of a list of deploys. */
 export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promise<z.input<typeof Deploy>[]> {
   const urls = await previewUrls(ctx, rows)
   return rows.map((row) => viewOf(row, urls.get(row.id)))
@@ -69,7 +69,7 @@ async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly 
     const token = issuedToken(previewTokens, link)
     return token === undefined ? [] : [[link.deploy_id, previewUrl(config, token)] as const]
   })
-  // of two links of a deploy the first one stays
+  // of two links of a deploy the first one wins
   return new Map(urls.toReversed())
 }
 

@@ -25,7 +25,7 @@ const Diagnosis = z
     check: z.enum(diagnosisChecks),
     ok: z.boolean(),
     found: z.array(z.string()),
-    message: z.string().describe('What was found and, when it is not right, what to do.'),
+    message: z.string().describe('The finding and, if something is wrong, what to do.'),
   })
   .meta({ id: 'Diagnosis' })
 
@@ -33,49 +33,49 @@ const Certificate = z
   .object({
     status: z.enum(certificateStatuses),
     expires_at: time.nullable(),
-    error: z.string().nullable().describe('Why the last try failed.'),
+    error: z.string().nullable().describe('Why the latest attempt failed.'),
     next_try_at: time.nullable(),
   })
   .meta({ id: 'Certificate' })
 
-/** What the latest look at a domain has found; null and empty before the first. */
+/** The findings of the latest look-up of a domain; null and empty before the first. */
 export const findings = {
-  a_record: ARecord.nullable().describe('Whether visitors are led here; it never decides about `verified`.'),
+  a_record: ARecord.nullable().describe('Whether the A record leads visitors here; it never decides about `verified`.'),
   certificate: Certificate,
-  diagnostics: z.array(Diagnosis).describe('What else was looked at; the list may grow.'),
+  diagnostics: z.array(Diagnosis).describe('Further checks; new ones may be added.'),
   next_check_at: time
     .nullable()
-    .describe('When the platform looks by itself; null when it has given up: verify the domain then.'),
+    .describe('When the platform looks again by itself; null when it has given up: call verify_domain then.'),
 }
 
 export const Domain = z
   .object({
     id: z.uuid(),
     site_id: z.uuid(),
-    domain: z.string().describe('In lower case and punycode.'),
+    domain: z.string().describe('The name in lower case and punycode.'),
     verified: z.boolean().describe('Only a verified domain shows the site.'),
     verification_token: z.string(),
     txt: z
       .object({ type: z.literal('TXT'), name: z.string(), value: z.string() })
-      .describe('The record that proves the ownership. Keep it: it is looked for every day.'),
+      .describe('The record that proves the ownership. Keep it: it is checked every day.'),
     a: z
       .object({ type: z.literal('A'), name: z.string(), values: z.array(z.string()) })
       .describe('The records that lead visitors here.'),
     cname: z
       .object({ type: z.literal('CNAME'), name: z.string(), value: z.string() })
       .nullable()
-      .describe('The record that the certificate of a wildcard needs; null for other domains.'),
+      .describe('The record that the certificate of a wildcard domain needs; null for other domains.'),
     redirects_to: z
       .string()
       .nullable()
-      .describe('The domain of the site to which this one leads, as www to the name without it.'),
+      .describe('The domain of the site to which this one redirects, such as from www to the name without it.'),
     ...findings,
     created_at: time,
     verified_at: time.nullable(),
   })
   .meta({ id: 'Domain' })
 
-/** @param row one of a site whose other domains do not matter, as an unverified one */
+/** @param row a domain for which the site's other domains do not matter, such as an unverified one */
 export const domainView = (config: Config, row: DomainRecord) => viewOf(config, row, null)
 
 /** All domains of one site, in the order in which they were added. */

@@ -8,20 +8,20 @@ import { isoTime, isoTimeOrNull, time } from './fields.ts'
 const Delivery = z.object({
   at: time,
   forge: z.enum(forges),
-  event: z.string().describe('As the forge names it.'),
-  result: z.string().describe('What came of it, such as `deploy <id>`, `skipped: branch` or `refused: …`.'),
+  event: z.string().describe('The name of the event at the forge.'),
+  result: z.string().describe('The result, such as `deploy <id>`, `skipped: branch` or `refused: …`.'),
 })
 
 const Webhook = z.object({
   url: z.url(),
-  created_at: time.describe('When its secret was made.'),
+  created_at: time.describe('When the secret was created.'),
   last_delivery: Delivery.nullable(),
 })
 
 const Connected = z.object({
   connected: z.literal(true),
   repo_url: z.string(),
-  branch: z.string().describe('The one that goes live.'),
+  branch: z.string().describe('The branch whose deploys go live.'),
   has_token: z.boolean(),
   install_command: z.string().nullable(),
   build_command: z.string().nullable(),
@@ -30,23 +30,23 @@ const Connected = z.object({
   branch_previews: z.boolean(),
   pull_request_previews: z.boolean(),
   watch_paths: z.array(z.string()),
-  forge: z.enum(forges).nullable().describe('Who sends the webhooks; null before the first.'),
+  forge: z.enum(forges).nullable().describe('The forge that sends the webhooks; null before the first one.'),
   webhook: Webhook.nullable(),
   deploy_hook: z.object({ created_at: time, last_used_at: time.nullable() }).nullable(),
-  last_commit: z.string().nullable().describe('Of the newest deploy of the branch, once it is known.'),
+  last_commit: z.string().nullable().describe('The commit of the newest deploy of the branch, once it is known.'),
   last_deploy_id: z.uuid().nullable(),
   last_report: z
     .object({ at: time, error: z.string().nullable() })
     .nullable()
-    .describe('How the latest status or comment for the forge ended.'),
+    .describe('The result of the latest status or comment for the forge.'),
 })
 
-/** Never holds a secret. */
+/** The settings and state of a connection, without any secret. */
 export const GitConnection = z.union([z.object({ connected: z.literal(false) }), Connected]).meta({ id: 'GitConnection' })
 
 export const webhookUrl = (config: Config, siteId: string) => `${config.urls.base}/hooks/git/${siteId}`
 
-/** @param newest deploy of the connected branch */
+/** @param newest the newest deploy of the connected branch */
 export function connectionView(
   config: Config,
   row: GitConnectionRow,

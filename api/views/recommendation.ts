@@ -5,11 +5,11 @@ const Recommendation = z
   .object({
     code: z.enum(recommendationCodes),
     severity: z.enum(severities),
-    path: z.string().describe('The file that it is about, or that is missing.'),
+    path: z.string().describe('The file concerned, or the missing file.'),
     message: z.string().describe('What is wrong.'),
     hint: z.string().describe('What to do.'),
   })
   .meta({ id: 'Recommendation' })
 
-/** Advice on published files, never an error. */
+/** Recommendations for published files; they never fail a deploy. */
 export const recommendations = z.array(Recommendation).max(maxRecommendations).optional()

@@ -11,22 +11,22 @@ export const Site = z
     name: z.string(),
     description: z.string().nullable(),
     subdomain: z.string(),
-    url: z.url().describe('Where the site is served.'),
-    form_endpoint: z.url().describe('Where forms of the site are posted to.'),
+    url: z.url().describe('The address of the site.'),
+    form_endpoint: z.url().describe('The URL to which forms of the site are posted.'),
     enabled: z.boolean().describe('A disabled site answers with a temporarily-unavailable page.'),
-    checks_enabled: z.boolean().describe('Whether publishing looks for things to recommend.'),
-    root_dir: z.string().nullable().describe('The folder of a source that is built and published; null is its root.'),
-    deletion_scheduled_at: time.nullable().describe('Set while the site is in the trash.'),
+    checks_enabled: z.boolean().describe('Whether published files are checked for recommendations.'),
+    root_dir: z.string().nullable().describe('The folder of the source that is built and published; null means its root.'),
+    deletion_scheduled_at: time.nullable().describe('When the site is removed for good; null unless it is in the trash.'),
     active_deploy_id: z.uuid().nullable().describe('The deploy that visitors see.'),
     pending_subdomain: z
       .object({ subdomain: z.string(), switch_at: time })
       .nullable()
-      .describe('The name that the site will have, and from when on; null when no change is pending.'),
+      .describe('The next subdomain and when the site moves there; null when no change is pending.'),
     access_mode: z.enum(['password', 'email', 'subscribers', 'members', 'paid']).nullable(),
     created_at: time,
     updated_at: time,
     recommendations: recommendations.describe(
-      'Only of get_site: what the checks found in the files that visitors see; absent when they are off or found nothing.',
+      'Only in get_site: the recommendations for the live files; absent when checks are off or found nothing.',
     ),
   })
   .meta({ id: 'Site' })

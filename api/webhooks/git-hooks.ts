@@ -25,9 +25,9 @@ import type { JsonBounds } from '../json-scanner.ts'
 
 const refusalPauseMs = 1000
 const maxResultLength = 1000
-/** Wrong proofs of one address for one site that are noted; further ones get 429. A right one always works: forges share addresses. */
+/** Wrong signatures from one address for one site that are recorded; further ones get 429. A valid one is always accepted, because forges share addresses. */
 const wrongPerMinute = 10
-/** A push of the 2,048 commits that GitHub sends has fewer. */
+/** Larger than a push with 2,048 commits, the most that GitHub sends. */
 const payloadBounds: JsonBounds = {
   maxBytes: maxHookBodyBytes,
   maxKeptBytes: maxHookBodyBytes,
@@ -35,7 +35,7 @@ const payloadBounds: JsonBounds = {
   longMembers: new Set(),
 }
 
-/** What forges and other services call without a key: who may is proved by a signature, or by knowing the address. */
+/** The webhooks, called by forges and other services without a key: a signature, or the secret URL of a deploy hook, authorizes them. */
 export function gitHooks(deps: Deps): Router {
   const wrong = new RateLimiterMemory({ points: wrongPerMinute, duration: 60 })
   const router = new Router({ strict: true, sensitive: true })
@@ -65,7 +65,7 @@ export function gitHooks(deps: Deps): Router {
     const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(address), sha256)
     if (!connection) throw noDeployHook()
     using _delivery = deps.admission.enter({ kind: 'site', id: connection.site_id })
-    // nothing in it is asked for
+    // the body is not used
     refuseAnnounced(koa.req, maxHookBodyBytes)
     const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
     koa.body = { ok: true, deploy_id: await deployByHook(own, connection, sha256) }
@@ -73,7 +73,7 @@ export function gitHooks(deps: Deps): Router {
   return router
 }
 
-/** Of a request that may carry the secret of a deploy hook in its path, what a log may hold. */
+/** The path for the log, without the secret of a deploy hook. */
 export const loggedPath = (path: string) => (/^\/+hooks/i.test(path) && !/^\/hooks\/git\/[^/]*$/.test(path) ? '/hooks/…' : path)
 
 interface Receiving {
@@ -101,12 +101,12 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
     throw unauthorized(verdict.reason)
   }
   const note = (result: string) => saveDelivery(deps.db, site_id, { ...seen, result })
-  // reports need to know who speaks
+  // reports need to know the forge
   if (connection.forge === null) await note('received')
   try {
     const delivery = parseDelivery(headers, readPayload(koa, raw))
     const taken = await takeEvents(deps, connection, delivery, verdict.delivery_id)
-    await note(taken.map(toldOf).join(', ').slice(0, maxResultLength))
+    await note(taken.map(resultOf).join(', ').slice(0, maxResultLength))
     return answerOf(taken)
   } catch (error) {
     if (error instanceof AppError) await note(`refused: ${error.message}`)
@@ -125,26 +125,26 @@ async function limitWrongProofs(wrong: RateLimiterMemory, sender: string): Promi
   }
 }
 
-/** Empty when none proves anything. */
+/** The secret of the webhook; empty when there is no usable one. */
 function webhookSecret({ keyring }: Deps, { site_id, webhook_secret_sealed }: HookedConnection): string {
   if (webhook_secret_sealed === null) return ''
   try {
     return open(keyring, webhook_secret_sealed, { table: 'git_connections', id: site_id, column: 'webhook_secret_sealed' })
   } catch (error) {
-    // of an earlier secret key: the owner has to make another one
+    // sealed with an earlier secret key: the owner has to create another webhook secret
     if (error instanceof SealError) return ''
     throw error
   }
 }
 
-/** @throws AppError `invalid` when it is no JSON, or more than any forge sends */
+/** @throws AppError `invalid` when it is no JSON, or larger than any forge sends */
 function readPayload(koa: Koa, raw: Buffer): unknown {
   const json = payloadText(koa.req.headers, raw.toString('utf8'))
-  if (json === undefined) throw invalid('the body is no form with a payload; let the webhook send application/json')
+  if (json === undefined) throw invalid('the body is not a form with a payload; let the webhook send application/json')
   return json.trim() === '' ? {} : parseBoundedJson(Buffer.from(json), payloadBounds)
 }
 
-function toldOf(taken: Taken): string {
+function resultOf(taken: Taken): string {
   if (taken.kind === 'skipped') return `skipped: ${taken.reason}`
   return taken.merged ? `merged into deploy ${taken.deploy_id}` : `deploy ${taken.deploy_id}`
 }

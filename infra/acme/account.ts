@@ -3,7 +3,7 @@ import { createECDH, createHash, createPrivateKey, hkdfSync } from 'node:crypto'
 export interface AcmeAccount {
   /** PEM. */
   readonly key: string
-  /** RFC 7638, as HTTP-01 asks for it behind the token. */
+  /** The key's thumbprint (RFC 7638), which follows the token in answers of HTTP-01. */
   readonly thumbprint: string
 }
 
@@ -11,13 +11,13 @@ const curve = 'prime256v1'
 const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
 /**
- * The account of this platform, derived from the secret key: every process knows what a challenge of HTTP-01 is answered with, and nothing
- * has to be kept or handed over. The same key is the same account at every authority.
+ * The account of this platform, derived from the secret key: every process can answer a challenge of HTTP-01, and nothing has to be
+ * stored or shared. The same key is the same account at every authority.
  *
  * @param secretKey PLINTH_SECRET_KEY
  */
 export function acmeAccount(secretKey: Uint8Array): AcmeAccount {
-  // 128 bits more than the curve has, so that the remainder favours no key (FIPS 186-5, A.2.1)
+  // 128 bits more than the curve has, so that the remainder is not biased (FIPS 186-5, A.2.1)
   const seed = Buffer.from(hkdfSync('sha256', secretKey, '', 'plinth acme account', 48))
   const scalar = (BigInt(`0x${seed.toString('hex')}`) % (order - 1n)) + 1n
   const pair = createECDH(curve)
@@ -40,7 +40,7 @@ export function acmeAccount(secretKey: Uint8Array): AcmeAccount {
 export const challengePath = '/.well-known/acme-challenge/'
 const token = /^[A-Za-z0-9_-]{1,128}$/
 
-/** The body that proves HTTP-01 for the path of a request; undefined for every other path. */
+/** The body that answers an HTTP-01 challenge at the path; undefined for every other path. */
 export function challengeAnswer(path: string, thumbprint: string): string | undefined {
   if (!path.startsWith(challengePath)) return undefined
   const name = path.slice(challengePath.length)

@@ -7,7 +7,7 @@ import { converse, createAgent, currentConversation } from './http.ts'
 
 export interface AcmeOptions {
   readonly directoryUrl: string
-  /** PEM file of authorities that are trusted besides the machine's own. */
+  /** A PEM file of authorities that are trusted besides the machine's own. */
   readonly caFile?: string | undefined
   readonly email?: string | undefined
   /** PEM. The same key is the same account. */
@@ -16,9 +16,9 @@ export interface AcmeOptions {
   readonly patienceMs?: number
 }
 
-/** One proof. `value` is the body of `/.well-known/acme-challenge/<token>`, or the TXT value at `_acme-challenge.<name>`. */
+/** The answer to one challenge. `value` is the body of `/.well-known/acme-challenge/<token>`, or the TXT value at `_acme-challenge.<name>`. */
 export interface ChallengeAnswer {
-  /** Without `*.`: a wildcard and its parent ask for two values at the same name. */
+  /** The name without `*.`: a wildcard and its parent need two values at the same name. */
   readonly name: string
   readonly token: string
   readonly value: string
@@ -26,7 +26,7 @@ export interface ChallengeAnswer {
 
 export interface Challenge {
   readonly type: 'http-01' | 'dns-01'
-  /** Resolves when the answer can be seen by the authority. */
+  /** Resolves when the authority can see the answer. */
   readonly put: (answer: ChallengeAnswer) => Promise<void>
   readonly remove: (answer: ChallengeAnswer) => Promise<void>
 }
@@ -50,18 +50,18 @@ export interface IssuedCertificate {
 }
 
 export interface Acme {
-  /** One order from its beginning to the certificate; nothing is tried twice but refused nonces. @throws AcmeError; what `put` throws */
+  /** Runs one order to its certificate. Only refused nonces are retried. @throws AcmeError, and the errors of `put` */
   order(input: OrderInput): Promise<IssuedCertificate>
-  /** The address of the account, which is created when the authority does not know the key. @throws AcmeError */
+  /** Returns the URL of the account, which is created when the authority does not know the key. @throws AcmeError */
   accountUrl(signal?: AbortSignal): Promise<string>
-  /** The names that CAA records must have for this authority; empty when it does not say. @throws AcmeError */
+  /** Returns the names of this authority in CAA records; empty when it does not publish them. @throws AcmeError */
   caaIdentities(signal?: AbortSignal): Promise<readonly string[]>
 }
 
 const firstPollMs = 250
 const maxPollMs = 5000
 
-/** A new key on P-256, as PEM, for an account or a certificate. */
+/** Creates a key on P-256, as PEM, for an account or a certificate. */
 export const createKey = async () => (await acme.crypto.createPrivateEcdsaKey('P-256')).toString()
 
 /** @throws Error when the file of authorities cannot be read */
@@ -111,7 +111,7 @@ export async function openAcme({ directoryUrl, caFile, email, accountKey, patien
   }
 }
 
-/** Creates the account or finds it by its key; nothing when this client has it already. */
+/** Creates the account or finds it by its key, unless this client has it already. */
 async function register(client: acme.Client, email: string | undefined): Promise<void> {
   if (hasAccount(client)) return
   if (email !== undefined) {
@@ -127,7 +127,7 @@ async function register(client: acme.Client, email: string | undefined): Promise
   }
 }
 
-/** When another order has created it meanwhile, the authority has told its address and refuses an update without contacts. */
+/** When another order creates the account first, the authority returns its URL and refuses an update without contacts. */
 async function createAccount(client: acme.Client): Promise<void> {
   try {
     await ask(() => client.createAccount({ termsOfServiceAgreed: true }))
@@ -160,7 +160,7 @@ async function issue(client: acme.Client, { names, challenge, key }: OrderInput)
   return { certificate, key: certificateKey, notBefore: described.notBefore, notAfter: described.notAfter }
 }
 
-/** Proves every name that the authority does not already believe. The answers are taken away again in any case. */
+/** Answers the challenge of every name that is not yet authorized. The answers are always removed afterwards. */
 async function prove(client: acme.Client, order: acme.Order, challenge: Challenge): Promise<void> {
   const authorizations = await ask(() => client.getAuthorizations(order))
   const answers: ChallengeAnswer[] = []
@@ -203,7 +203,7 @@ function hasReached({ status, error, identifiers }: acme.Order, wanted: string):
   return status === wanted
 }
 
-/** Asks until it is done, with growing pauses or those that the authority wishes, until the conversation's time is over. */
+/** Polls until it is done, with growing pauses or those that the authority asks for, until the conversation times out. */
 async function poll<T>(read: () => Promise<T>, isDone: (value: T) => boolean): Promise<T> {
   for (let pauseMs = firstPollMs; ; pauseMs = Math.min(pauseMs * 1.5, maxPollMs)) {
     const value = await read()
@@ -214,8 +214,8 @@ async function poll<T>(read: () => Promise<T>, isDone: (value: T) => boolean): P
 }
 
 /**
- * Calls acme-client. Answers with an error status are already an AcmeError; what it throws by itself means that
- * it could not make sense of an answer.
+ * Calls acme-client. Responses with an error status are already an AcmeError; any other error means that acme-client could not interpret a
+ * response.
  */
 async function ask<T>(call: () => Promise<T>): Promise<T> {
   try {

@@ -2,7 +2,7 @@ import { type Config, required } from '../config.ts'
 import { type AcmeAccount, acmeAccount } from './account.ts'
 import { type Acme, openAcme } from './acme.ts'
 
-/** The authorities of the settings, all with the same account. */
+/** The authorities in the settings, all with the same account. */
 export interface Authorities {
   readonly account: AcmeAccount
   /** @throws ConfigError when none is set; Error when the file of trusted authorities cannot be read */

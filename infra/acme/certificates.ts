@@ -12,8 +12,8 @@ export interface CertificateFacts {
 }
 
 /**
- * The facts of the first certificate of a PEM chain.
- * @throws Error when it is none
+ * Reads the first certificate of a PEM chain.
+ * @throws Error when it is not a certificate
  */
 export function describeCertificate(pem: string): CertificateFacts {
   const { subjectAltName = '', validFromDate, validToDate, serialNumber, issuer } = new X509Certificate(pem)

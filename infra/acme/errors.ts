@@ -1,19 +1,19 @@
 /**
- * `rate_limited` ask again after `retryAfterMs` · `refused` the authority will not issue for these names or this account ·
- * `invalid` it looked for the proof and did not find it · `unreachable` it does not work or cannot be reached ·
- * `stuck` it did not finish in time. Asking again soon makes sense for the last two.
+ * `rate_limited`: retry after `retryAfterMs`. `refused`: the authority will not issue for these names or this account. `invalid`: it did not
+ * find the answer to its challenge. `unreachable`: it is down or cannot be reached. `stuck`: it did not finish in time. An early retry makes
+ * sense for the last two.
  */
 export type AcmeErrorKind = 'rate_limited' | 'refused' | 'invalid' | 'unreachable' | 'stuck'
 
 export interface AcmeErrorDetails {
-  /** When the authority wants to be asked again. */
+  /** How long the authority asks to wait before a retry. */
   readonly retryAfterMs?: number | undefined
-  /** The authority's word for it, such as `unauthorized` (RFC 8555, 6.7). */
+  /** The authority's type of the problem, such as `unauthorized` (RFC 8555, 6.7). */
   readonly problem?: string | undefined
   readonly cause?: unknown
 }
 
-/** The message is for the owner of a domain: what is wrong and what to do. */
+/** A failure at the authority. The message tells the owner of a domain what is wrong and what to do. */
 export class AcmeError extends Error {
   override readonly name = 'AcmeError'
   readonly kind: AcmeErrorKind
@@ -28,7 +28,7 @@ export class AcmeError extends Error {
   }
 }
 
-/** A problem document (RFC 7807) as far as it is one. */
+/** The usable members of a problem document (RFC 7807). */
 export interface Problem {
   readonly type: string | undefined
   readonly detail: string
@@ -50,10 +50,10 @@ export function readProblem(body: unknown): Problem {
   }
 }
 
-/** Problems that another try may not meet again. */
+/** Types of problems that a retry may solve. */
 const temporary = ['badNonce', 'serverInternal', 'accountDoesNotExist', 'orderNotReady']
 
-/** What an answer with a status of 400 or above means. */
+/** Interprets a response with a status of 400 or above. */
 export function errorOfResponse(status: number, body: unknown, retryAfterMs: number | undefined): AcmeError {
   const { type: problem, detail } = readProblem(body)
   const said = detail === '' ? `status ${status}` : detail
@@ -75,7 +75,7 @@ const advice: Readonly<Record<string, string>> = {
 }
 const usualAdvice = 'the A record of the domain must lead to this platform and nowhere else'
 
-/** The authority looked for the proof of a name and found none. */
+/** The error for a name whose challenge the authority found unanswered. */
 export function failedProof(name: string, error: unknown): AcmeError {
   const { type: problem, detail } = readProblem(error)
   const hint = advice[problem ?? ''] ?? usualAdvice

@@ -4,11 +4,11 @@ import { getCACertificates } from 'node:tls'
 import acme from 'acme-client'
 import { AcmeError, errorOfResponse, readProblem } from './errors.ts'
 
-/** What all requests made inside of `converse` share: acme-client takes neither a signal nor an agent. */
+/** The state shared by all requests inside `converse`, because acme-client accepts neither a signal nor an agent. */
 export interface Conversation {
   readonly agent: Agent
   readonly signal: AbortSignal
-  /** Of the latest answer. */
+  /** The Retry-After of the latest response. */
   retryAfterMs?: number | undefined
 }
 
@@ -45,7 +45,7 @@ acme.axios.interceptors.response.use(
     const retryAfterMs = readRetryAfter(headers['retry-after'])
     const conversation = currentConversation()
     if (conversation) conversation.retryAfterMs = retryAfterMs
-    // acme-client itself repeats a request whose nonce was refused, with the new nonce of that answer
+    // acme-client itself retries a request whose nonce was refused, with the new nonce of that response
     const isBadNonce = status === 400 && readProblem(data).type === 'badNonce'
     if (status >= 400 && !isBadNonce) throw errorOfResponse(status, data, retryAfterMs)
     return { status, headers, data, ...response }

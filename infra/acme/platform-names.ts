@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 
 type Names = Pick<Config, 'urls' | 'acme'>
 
-/** A name that a public authority may know: no address, nothing of this machine alone. */
+/** Whether a public authority may issue for the name: it is no IP address and not local to this machine. */
 const isPublic = (name: string) =>
   name.includes('.') && isIP(name.replace(/^\[(.*)\]$/, '$1')) === 0 && name !== 'localhost' && !name.endsWith('.localhost')
 
@@ -12,8 +12,8 @@ const hostOf = (url: string) => new URL(url).hostname
 const wildcards = ({ urls }: Names) => [`*.${urls.platformDomain}`, `*.${hostOf(urls.preview)}`].filter(isPublic)
 
 /**
- * Names of the platform itself for which certificates are ordered; none while no authority is set. Wildcards can be proved through DNS only,
- * so they need the settings of our own name server.
+ * The platform's own names for which certificates are ordered; none while no authority is set. Wildcards can only be proved through DNS, so
+ * they need the settings of our own name server.
  */
 export function orderedPlatformNames(config: Names): string[] {
   const { urls, acme } = config
@@ -22,12 +22,12 @@ export function orderedPlatformNames(config: Names): string[] {
   return [...new Set([...hosts, ...(acme.dns ? wildcards(config) : [])])]
 }
 
-/** Wildcards that would be ordered if the settings of DNS-01 were there. */
+/** The wildcards that would be ordered if DNS-01 were configured. */
 export function wildcardsWithoutDns(config: Names): string[] {
   return config.acme.directory === undefined || config.acme.dns ? [] : wildcards(config)
 }
 
-/** Tells of a host whether it is one of the platform, its sites and previews included, and no custom domain. */
+/** Makes a predicate: whether a host belongs to the platform, including its sites and previews, and is no custom domain. */
 export function platformHosts({ urls }: Pick<Config, 'urls'>): (host: string) => boolean {
   const exact = new Set([urls.base, urls.mcp, urls.preview].map(hostOf))
   const parents = new Set([urls.platformDomain, hostOf(urls.preview)])

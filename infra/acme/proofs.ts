@@ -5,7 +5,7 @@ import type { Lookup, Resolver } from '../dns/resolver.ts'
 import type { Challenge } from './acme.ts'
 import type { CheckReach, Reach } from './reach.ts'
 
-/** What our own name server answers. */
+/** The records that our own name server serves. */
 export interface ChallengeRecords {
   insert(name: string, value: string): Promise<void>
   remove(name: string, value: string): Promise<void>
@@ -15,11 +15,11 @@ export interface ProofOptions {
   readonly resolver: Pick<Resolver, 'lookup' | 'lookupCaa'>
   readonly checkReach: CheckReach
   readonly records: ChallengeRecords
-  /** The zone of our own name server; undefined: wildcards cannot be proved. */
+  /** The zone of our own name server; without one, wildcards cannot be proved. */
   readonly zone: string | undefined
 }
 
-/** How names are proved to a certificate authority: wildcards through the DNS, others over HTTP. */
+/** How names are proved to a certificate authority: wildcards through DNS, other names over HTTP. */
 export interface Proofs {
   challengeOf(name: string, signal: AbortSignal): Challenge
   /**
@@ -29,14 +29,14 @@ export interface Proofs {
   check(name: string, issuers: readonly string[], signal: AbortSignal): Promise<Reach>
 }
 
-/** Our name server knows a new record after a second; resolvers keep an absent one as long. */
+/** Our name server serves a new record after a second, and resolvers cache its absence for as long. */
 const seenWithinMs = 15_000
 const lookPauseMs = 500
 
 export function createProofs({ resolver, checkReach, records, zone }: ProofOptions): Proofs {
   const isWildcard = (name: string) => name.startsWith('*.')
 
-  /** Whether a record that was just written arrives through the resolvers. */
+  /** Whether resolvers return a record that was just written. */
   async function isSeen(name: string, value: string, signal: AbortSignal): Promise<boolean> {
     for (const latest = performance.now() + seenWithinMs; performance.now() < latest; ) {
       const found = await resolver.lookup(challengeName(name), 'TXT')
@@ -77,7 +77,7 @@ export function createProofs({ resolver, checkReach, records, zone }: ProofOptio
     },
   }
 
-  /** A name server that does not show the record in time is left to the authority: it may see more than we do. */
+  /** When the record is not visible in time, the authority is asked all the same: it may see more than we do. */
   function overDns(zone: string, signal: AbortSignal): Challenge {
     return {
       type: 'dns-01',
@@ -90,10 +90,10 @@ export function createProofs({ resolver, checkReach, records, zone }: ProofOptio
   }
 }
 
-/** The edge answers every token by itself. */
+/** Nothing has to be stored: the edge answers every token by itself. */
 const overHttp: Challenge = { type: 'http-01', put: () => Promise.resolve(), remove: () => Promise.resolve() }
 
-/** Undefined when nothing forbids the certificate. */
+/** Why CAA records forbid the certificate; undefined when they do not. */
 function judgeCaa(caa: Lookup<CaaRecord>, issuers: readonly string[], isWildcard: boolean): string | undefined {
   if (caa.kind === 'failed')
     return `the CAA records could not be looked up, and a certificate authority refuses then: ${caa.reason}`

@@ -9,18 +9,18 @@ import { acmeAccount, challengePath } from './account.ts'
 
 export interface Reach {
   readonly ok: boolean
-  /** What was found, and what the owner should do. */
+  /** The finding, and what the owner should do. */
   readonly message: string
 }
 
-/** Asks for the proof of HTTP-01 at a name, as the certificate authority will. Never rejects, unless the signal is aborted. */
+/** Requests the HTTP-01 answer at a name, as the certificate authority will. It rejects only when the signal is aborted. */
 export type CheckReach = (name: string, signal?: AbortSignal) => Promise<Reach>
 
 export interface ReachOptions {
   readonly resolver: Pick<Resolver, 'lookup'>
-  /** Addresses of this platform that are asked although they are not public. */
+  /** Addresses of this platform, which are requested even when they are not public. */
   readonly servingIps: readonly string[]
-  /** Asked when port 80 does not answer: behind a router, that may only be forwarded from outside. */
+  /** The port to try when port 80 does not answer: a router may forward that one from outside only. */
   readonly httpPort: number
   readonly thumbprint: string
 }
@@ -28,10 +28,10 @@ export interface ReachOptions {
 const requestMs = 5000
 const maxBodyBytes = 1024
 const maxAddresses = 4
-/** What a machine without IPv6 says of every address of that kind. */
+/** The errors of a machine without IPv6 for every such address. */
 const noRoute = ['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EAFNOSUPPORT']
 
-/** @throws ConfigError when a name server of the settings is no address */
+/** @throws ConfigError when a name server in the settings is no IP address */
 export function openReachCheck({ dns, http }: Pick<Config, 'dns' | 'http'>, secretKey: Uint8Array): CheckReach {
   const { thumbprint } = acmeAccount(secretKey)
   const resolver = openResolver({ servers: dnsServers(dns.servers) })
@@ -42,7 +42,7 @@ export function createReachCheck({ resolver, servingIps, httpPort, thumbprint }:
   const isAllowed = (address: string) => servingIps.includes(address) || isPublicAddress(address)
   const ports = [...new Set([80, httpPort])]
 
-  /** Undefined when the proof was there. */
+  /** Undefined when the right answer was there. */
   async function problemAt(name: string, address: string, signal?: AbortSignal): Promise<string | undefined> {
     if (!isAllowed(address)) return `${name} has the address ${address}, which no visitor can reach`
     let problem: string | undefined

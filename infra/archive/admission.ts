@@ -4,9 +4,9 @@ import { judgeSourcePath } from '../../core/manifest.ts'
 import { withoutEnd } from '../../core/trim.ts'
 import { createSkippedPaths } from './skipped-paths.ts'
 
-/** Files of 500 folders each would fill the memory with the names of folders. */
+/** Limits folders, whose names would fill the memory when each file has 500 of them. */
 const maxFolders = maxArchiveEntries
-/** No path of this length is kept; names reach a megabyte, which patterns would take minutes for. */
+/** Longer names are skipped: they may reach a megabyte, for which patterns would take minutes. */
 const longestName = 4096
 
 /**
@@ -30,7 +30,7 @@ export function createAdmission() {
     return path
   }
 
-  /** From the nearest one up to the first that is known: nothing above that one is a file. */
+  /** The new parents of a path, from the nearest one up. Above the first known folder there is no file, so the search ends there. */
   function newParentsOf(path: string): string[] {
     const parents: string[] = []
     for (let at = path.lastIndexOf('/'); at !== -1; at = path.lastIndexOf('/', at - 1)) {
@@ -41,7 +41,7 @@ export function createAdmission() {
     return parents
   }
 
-  /** Folders come into being with their files; only a hostile name is worth a line. */
+  /** Ignores an entry for a folder, because folders are created with their files; only a hostile name is listed. */
   function passFolder(name: string): void {
     if (name.length > longestName || isHostileFolder(withoutEnd(name, '/'))) skip(name)
   }
@@ -74,5 +74,5 @@ function sourcePath(name: string): string | undefined {
   return verdict.kind === 'keep' ? verdict.path : undefined
 }
 
-/** What macOS adds to archives: a parallel tree of resource forks, or `._name` beside `name`. */
+/** Matches what macOS adds to archives: a parallel tree of resource forks, or `._name` beside `name`. */
 const isArchiverJunk = (path: string) => path.split('/').some((segment) => segment === '__MACOSX' || segment.startsWith('._'))

@@ -5,14 +5,14 @@ export interface ArchiveFile {
   /** Normalised, relative, unique, inside the tree, and never below another file. */
   readonly path: string
   readonly executable: boolean
-  /** To be read to its end; it throws an AppError when the archive turns out to be broken or too large. */
+  /** Must be read to its end. It throws an AppError when the archive turns out to be broken or too large. */
   readonly bytes: AsyncIterable<Buffer>
 }
 
 export interface ArchiveOptions {
-  /** Entries of any kind. */
+  /** The most entries, of any kind. */
   readonly maxEntries: number
-  /** Bytes of all files that are not skipped. */
+  /** The most bytes of all files that are not skipped. */
   readonly maxBytes: number
   /** The refusal of an archive with more than `maxBytes`. */
   readonly overMaxBytes: string
@@ -20,13 +20,13 @@ export interface ArchiveOptions {
   readonly onFile: (file: ArchiveFile) => Promise<void>
 }
 
-/** What a format's reader works with: the entries go to `admission`, the bytes through `countBytes`. */
+/** The state that the reader of a format works with: entries go to `admission`, and bytes through `countBytes`. */
 export interface ArchiveReading extends ArchiveOptions {
   readonly admission: Admission
   readonly countEntry: () => void
-  /** Of files. @throws AppError when they are more than allowed */
+  /** Counts bytes of files. @throws AppError above the limit */
   readonly countBytes: (bytes: number) => void
-  /** Of everything, what is skipped included. @throws AppError when it is out of proportion */
+  /** Counts all inflated bytes, including skipped entries. @throws AppError when they are out of proportion */
   readonly countInflated: (bytes: number) => void
 }
 
@@ -34,7 +34,7 @@ export interface ArchiveReading extends ArchiveOptions {
 const maxRatio = 1000
 const harmlessBytes = 64 * 1024 * 1024
 
-/** @param size of the archive in bytes */
+/** @param size the size of the archive in bytes */
 export function startReading(size: number, options: ArchiveOptions): ArchiveReading {
   let entries = 0
   let bytes = 0

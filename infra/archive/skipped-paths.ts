@@ -31,7 +31,7 @@ export function createSkippedPaths() {
 export type SkippedPaths = ReturnType<typeof createSkippedPaths>
 
 function printable(path: string): string {
-  // cut before it is looked at, as paths can be thousands of characters long
+  // cut first, because paths can be thousands of characters long
   const clean = path
     .slice(0, shownCharacters)
     .toWellFormed()

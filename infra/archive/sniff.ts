@@ -1,6 +1,6 @@
 export type ArchiveFormat = 'tar.gz' | 'zip'
 
-/** The format that the first bytes announce (four suffice); undefined when it is none of ours. An empty zip counts as a zip. */
+/** Detects the format by the first four bytes; undefined when it is not supported. An empty zip counts as a zip. */
 export function sniffArchive(firstBytes: Uint8Array): ArchiveFormat | undefined {
   const [a, b, c, d] = firstBytes
   if (a === 0x1f && b === 0x8b) return 'tar.gz'

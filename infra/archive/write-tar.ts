@@ -12,7 +12,7 @@ export interface TarFile {
 
 const blockBytes = 512
 
-/** Writes a tar.gz of regular files; equal files and time make equal bytes. The archive must not exist. */
+/** Writes a tar.gz of regular files; equal files and times give equal bytes. The archive must not exist. */
 export async function writeTarGz(archive: string, files: AsyncIterable<TarFile>, modifiedAt: Date): Promise<void> {
   await pipeline(
     Readable.from(blocks(files, modifiedAt)),

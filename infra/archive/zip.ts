@@ -38,7 +38,7 @@ export async function readZip(fd: number, reading: ArchiveReading): Promise<void
   }
 }
 
-/** yauzl compares the size; the checksum is ours to compare. */
+/** Compares the checksum, because yauzl compares only the size. */
 async function* contentOf(zip: ZipFile, entry: Entry, path: string, reading: ArchiveReading): AsyncGenerator<Buffer> {
   let sum = 0
   try {

@@ -5,7 +5,7 @@ import type { BuildLogs, LogPart } from './build-logs.ts'
 
 const nothing: LogPart = { bytes: Buffer.alloc(0), size: 0 }
 
-/** Logs as files `ab/<deploy_id>`; ids begin with the time of their making, so the folder is named after their last two letters. */
+/** Logs as files `ab/<deploy_id>`; ids begin with the time of their creation, so the folder is named after their last two characters. */
 export function openDiskBuildLogs(root: string): BuildLogs {
   function pathOf(deployId: string): string {
     if (!/^[\w-]{2,64}$/.test(deployId)) throw new Error('this is not the id of a deploy')

@@ -4,21 +4,21 @@ export interface LogText {
   readonly text: string
   /** The byte after the text: where the next read begins. */
   readonly next_offset: number
-  /** Whether the log had nothing more at this moment. */
+  /** Whether the log had no more bytes at the time of reading. */
   readonly atEnd: boolean
 }
 
 export interface LogSpan {
   readonly offset: number
-  /** Bytes; a single character that is longer is read all the same. */
+  /** The most bytes; a longer single character is read all the same. */
   readonly limit: number
-  /** Whether nothing will be added: half a character at the end, which a crash can leave, is then shown as it is. */
+  /** Whether the log is complete: an incomplete character at the end, left by a crash, is then returned as it is. */
   readonly ended: boolean
 }
 
 const maxCharacterBytes = 4
 
-/** Reads whole UTF-8 characters; an offset inside of one is moved behind it. */
+/** Reads whole UTF-8 characters; an offset inside a character is moved to its end. */
 export async function readLogText(logs: BuildLogs, deployId: string, { offset, limit, ended }: LogSpan): Promise<LogText> {
   const { bytes, size } = await logs.read(deployId, offset, limit + maxCharacterBytes)
   let start = 0
@@ -34,7 +34,7 @@ const isContinuation = (byte: number | undefined) => byte !== undefined && byte 
 
 const characterBytes = (lead: number) => (lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1)
 
-/** The last place up to `end` that does not lie inside a character. */
+/** The last offset up to `end` that is not inside a character. */
 function lastBoundary(bytes: Buffer, end: number): number {
   let lead = end - 1
   while (lead > 0 && end - lead < maxCharacterBytes && isContinuation(bytes[lead])) lead -= 1
@@ -42,7 +42,7 @@ function lastBoundary(bytes: Buffer, end: number): number {
   return first !== undefined && lead + characterBytes(first) > end ? lead : end
 }
 
-/** Behind the first character, or `start` when it is not whole yet. */
+/** The end of the first character, or `start` while that is incomplete. */
 function firstCharacterEnd(bytes: Buffer, start: number): number {
   const end = start + characterBytes(bytes[start] ?? 0)
   return end <= bytes.length ? end : start

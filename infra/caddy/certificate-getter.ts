@@ -1,14 +1,14 @@
 import { hkdfSync } from 'node:crypto'
 
-/** What Caddy asks the edge for, over HTTP on the loopback address: its getter of certificates cannot dial a unix socket. */
+/** The paths that Caddy requests from the edge, over HTTP on the loopback address: its certificate getter cannot dial a unix socket. */
 export interface CertificatePaths {
   /** Answered with chain and key, or with 204. */
   readonly certificate: string
-  /** Asked for every name without a certificate, and always refused. */
+  /** Requested for every name without a certificate, and always refused. */
   readonly permission: string
 }
 
-/** Paths that nobody else on this machine can guess: what is behind them are private keys. */
+/** Derives paths that nobody else on this machine can guess, because they serve private keys. */
 export function certificatePaths(secretKey: Uint8Array): CertificatePaths {
   const secret = Buffer.from(hkdfSync('sha256', secretKey, '', 'plinth certificate getter', 32)).toString('base64url')
   return { certificate: `/${secret}/certificate`, permission: `/${secret}/permission` }

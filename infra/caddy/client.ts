@@ -3,8 +3,8 @@ import { Agent, request } from 'undici'
 import { adminOrigin, type CaddyConfig } from './config.ts'
 
 /**
- * Gives a running Caddy its configuration through the admin socket and makes sure that it is the one in force.
- * Safe to repeat; a Caddy that has it already is not reloaded.
+ * Pushes the configuration to a running Caddy through the admin socket, and verifies that it is in force.
+ * Safe to repeat; a Caddy that already has it is not reloaded.
  * @throws Error with Caddy's own words when it refuses the configuration
  */
 export async function pushCaddyConfig(socketPath: string, config: CaddyConfig): Promise<void> {
@@ -12,7 +12,7 @@ export async function pushCaddyConfig(socketPath: string, config: CaddyConfig): 
     try {
       return await push(socketPath, config)
     } catch (error) {
-      // the admin server that is being replaced may close a connection that it has just taken
+      // the admin server that is being replaced may close a connection that it has just accepted
       if (tries === 5 || (error as { code?: string }).code !== 'UND_ERR_SOCKET') throw error
     }
   }
@@ -24,7 +24,7 @@ async function push(socketPath: string, config: CaddyConfig): Promise<void> {
     request(`http://caddy${path}`, {
       method,
       dispatcher: agent,
-      // loading a configuration replaces the admin server, which resets what is kept alive
+      // loading a configuration replaces the admin server, which resets kept-alive connections
       reset: true,
       headers: { origin: `http://${adminOrigin}`, ...(body && { 'content-type': 'application/json' }) },
       ...(body && { body: JSON.stringify(body) }),

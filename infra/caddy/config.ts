@@ -16,7 +16,7 @@ export const caddyDir = (config: Pick<Config, 'dataDir'>) => join(config.dataDir
 export const rootCertificateFile = (config: Pick<Config, 'dataDir'>) =>
   join(caddyDir(config), 'pki', 'authorities', 'local', 'root.crt')
 
-/** What Caddy starts with: nothing but its admin socket. The rest is pushed, so that no stale copy of it can be resumed. */
+/** The configuration at the start of Caddy: only its admin socket. The rest is pushed, so that no stale copy can be resumed. */
 export function bootstrapConfig(config: Config): CaddyConfig {
   const { admin, storage } = caddyConfig(config)
   return { admin, storage }
@@ -24,7 +24,7 @@ export function bootstrapConfig(config: Config): CaddyConfig {
 
 /**
  * The whole configuration, computed from the settings only: deploys, sites and domains never change it, because every change is a reload
- * that resets connections. It chooses the process and nothing else; host and path are normalised again behind it.
+ * that resets connections. It only chooses the process; host and path are normalised again behind it.
  */
 export function caddyConfig(config: Config): CaddyConfig {
   const { http, urls } = config
@@ -39,7 +39,7 @@ export function caddyConfig(config: Config): CaddyConfig {
     read_min_rate: minBodyBytesPerSecond / 2,
     idle_timeout: '2m',
     max_header_bytes: 32 * 1024,
-    // where each certificate comes from is said below; Caddy's own choice would order them, redirect, and listen on port 80
+    // the source of each certificate is configured below; Caddy's default would order them, redirect, and listen on port 80
     automatic_https: { disable: true },
     errors: { routes: errorRoutes(config) },
     ...(http.trustedProxies.length > 0 && {
@@ -88,10 +88,10 @@ export function caddyConfig(config: Config): CaddyConfig {
   }
 }
 
-/** Asked for by the admin socket in every request, so that a web page cannot reach it by any trick. */
+/** The admin socket requires this origin in every request, so that no web page can reach it. */
 export const adminOrigin = 'plinth-launcher'
 
-/** Every name and address of the platform; `*.` stands for one label. */
+/** Every name and IP address of the platform; `*.` stands for one label. */
 function platformNames(config: Config): string[] {
   const preview = new URL(config.urls.preview).hostname
   const { platformDomain } = config.urls
@@ -99,8 +99,8 @@ function platformNames(config: Config): string[] {
 }
 
 /**
- * Those with a certificate of Caddy's own authority: all for which none is ordered. Caddy looks for these before it asks the edge, so that
- * none of the others may be among them.
+ * The names with a certificate of Caddy's own authority: all for which none is ordered. Caddy looks for these before it asks the edge, so no
+ * other name may be among them.
  */
 export function internalNames(config: Config): string[] {
   const ordered = orderedPlatformNames(config)
@@ -108,8 +108,9 @@ export function internalNames(config: Config): string[] {
 }
 
 /**
- * What is not internal comes from the edge at each handshake. For a name that the edge does not give either, Caddy asks whether it may make
- * a certificate and is refused: without that it would order from a public authority, and the handshake hang for minutes.
+ * Certificates of all other names come from the edge at each handshake. For a name that the edge does not have either, Caddy asks for
+ * permission to order a certificate and is refused: otherwise it would order one from a public authority, and the handshake would hang for
+ * minutes.
  */
 function automation({ secretKey, acme }: Config, internal: readonly string[]): Json {
   const { certificate, permission } = certificatePaths(required(secretKey, 'PLINTH_SECRET_KEY'))
@@ -130,7 +131,7 @@ const apiHosts = ({ urls }: Config) => [
 const withBrackets = (address: string) => (address.includes(':') && !address.startsWith('[') ? `[${address}]` : address)
 const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
-/** Those that the processes behind Caddy have answers for. Node's parser closes the connection for tunnels and for names that it does not know. */
+/** The methods that the processes behind Caddy can answer. Node's parser closes the connection for CONNECT and for unknown methods. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 const unknownMethod = {
@@ -163,7 +164,7 @@ const slowBodies = {
   ],
 }
 
-/** Who answers, in this order: the edge the challenges of every host, the api by host, the api below /__svc/ on every host, the edge. */
+/** The routes, in order: challenges of every host to the edge, the api's host, /__svc/ of every host to the api, all other hosts to the edge. */
 function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
   const edge = proxyTo(config.sockets.edge)
@@ -178,8 +179,8 @@ function routes(config: Config): Json[] {
 }
 
 /**
- * For the platform's own names; which custom domains have a certificate is known to the edge. Requests that may change something are
- * not redirected: a client would send its body and key a second time.
+ * Redirects to https for the platform's own names; the edge knows which custom domains have a certificate. Requests that may change something
+ * are not redirected, because a client would send its body and key a second time.
  */
 function redirectRoutes(config: Config, base: URL): Json[] {
   const port = base.port === '' ? '' : `:${base.port}`
@@ -200,9 +201,9 @@ function redirectRoutes(config: Config, base: URL): Json[] {
 }
 
 /**
- * Bodies stream in both directions, of any length: how large they may be is decided behind Caddy. It reads the beginning of a body before it
- * asks the process, so that a small body that trickles costs the process nothing. And it closes the connection of one that it gave up itself;
- * with one that the process refused half-read, it takes the rest for the beginning of another request (seen with 2.11: 26 s instead of 10).
+ * Streams bodies of any length in both directions; their limits are checked behind Caddy. Caddy reads the beginning of a body before it
+ * connects to the process, so that a small body that trickles costs the process nothing. It closes the connection of a body that it gives up
+ * itself; after a body that the process refused half-read, it would take the rest for another request (seen with 2.11: 26 s instead of 10).
  */
 function proxyTo(socket: string): Json {
   return {
@@ -220,12 +221,12 @@ function proxyTo(socket: string): Json {
     // a process that restarts takes no connections for one to two seconds, and while it ends its last answers, which may take eight: its
     // callers wait instead of failing
     load_balancing: { try_duration: '15s', try_interval: '200ms' },
-    // exactly one address, whatever came in: proxies in front count only when they are trusted
+    // exactly one address, whatever the client sent: proxies in front count only when they are trusted
     headers: { request: { set: { 'X-Forwarded-For': ['{http.vars.client_ip}'] } } },
   }
 }
 
-/** What a visitor gets while a process is away: never cached, and never looking like a missing page. */
+/** The response while a process is away: never cached, and never a 404. */
 function errorRoutes(config: Config): Json[] {
   const answer = (type: string, body: string) => ({
     handler: 'static_response',

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** A folder of new files, which is made with the first of them. Disposing removes it with what is left in it. */
+/** A folder of new files, which is created with the first of them. Disposing removes it with the remaining files. */
 export interface BatchFolder extends AsyncDisposable {
-  /** Writes a file and flushes it; nothing stays of one that fails. */
+  /** Writes a file and flushes it; a failed write leaves nothing behind. */
   write<Result>(fill: (file: FileHandle) => Promise<Result>): Promise<{ path: string; result: Result }>
 }
 

@@ -13,44 +13,44 @@ export type Encoding = 'gzip'
 
 export interface OpenedObject {
   readonly size: number
-  /** Bytes `start` to `end`, both inclusive as in RFC 9110 ranges; all without arguments. Call it or `close`, once. */
+  /** Streams the bytes from `start` to `end`, both inclusive as in RFC 9110, or all of them. Call either this or `close`, once. */
   stream(start?: number, end?: number): Readable
-  /** The whole object; only for small ones. */
+  /** Reads the whole object; for small ones only. */
   bytes(): Promise<Buffer>
   close(): Promise<void>
 }
 
 export interface PutOptions {
-  /** More than this many bytes reject with an AppError `too_large`. */
+  /** More bytes than this are refused with an AppError `too_large`. */
   readonly limitBytes?: number
-  /** Other bytes than those of this hash reject with an AppError `invalid`. */
+  /** Bytes with another hash are refused with an AppError `invalid`. */
   readonly sha256?: string
   /** Whether to keep a gzip variant too, decided by the size and the first 4 KiB. */
   readonly compress?: (size: number, head: Buffer) => boolean
 }
 
 /**
- * Objects on their way into the storage. Nobody sees them before `publish`; what is not published goes with the disposal, and what a crash
- * left with `removeLeftovers`.
+ * Objects on their way into the storage. They are invisible before `publish`. Disposal removes those that were not published, and
+ * `removeLeftovers` those that a crash left behind.
  */
 export interface ObjectBatch extends AsyncDisposable {
-  /** Takes an object and makes it durable. Bytes that are stored already are compared with what is there: a damaged object is replaced. */
+  /** Adds an object and makes it durable. If it is stored already, the bytes are compared, and a damaged object is replaced. */
   add(bytes: Readable | Buffer, options?: PutOptions): Promise<StoredObject>
-  /** An object of the batch or of the storage. */
+  /** Opens an object of the batch or of the storage. */
   open(sha256: string): Promise<OpenedObject | undefined>
   /**
    * Puts all objects in their places. Call it once.
-   * @throws AppError `unavailable` when one that was there before, or the batch itself, was removed in the meantime, or the storage is full
+   * @throws AppError `unavailable` when an object that was stored before, or the batch itself, was removed in between, or the storage is full
    */
   publish(): Promise<void>
-  /** Hashes of the objects that this batch has written, for those who have to remove them after a failure. */
+  /** Hashes of the objects that this batch has written, for callers that must remove them after a failure. */
   written(): string[]
 }
 
 export interface ObjectFacts {
   /** Bytes, without encoded variants. */
   readonly size: number
-  /** When it was stored last. */
+  /** When the object was last stored. */
   readonly storedAt: Date
 }
 
@@ -77,25 +77,24 @@ export interface Cas {
   /** Removes an encoded variant of an object. */
   removeVariant(sha256: string, encoding: Encoding): Promise<void>
   /**
-   * Moves a damaged object with its variants aside, to where nobody gets it. False when it stays, because its bytes are those of its hash by
-   * now, or is gone.
+   * Moves a damaged object with its variants into quarantine. False when it is intact by now, or gone.
    */
   quarantine(sha256: string): Promise<boolean>
 
   /**
    * Hashes of all objects in batches, in no order. Objects that are stored during the listing may be left out.
-   * @param prefix only those that begin with these two characters
+   * @param prefix lists only the hashes that begin with these two characters
    */
   list(prefix?: string): AsyncIterable<readonly string[]>
   /**
-   * Removes an object with its variants, unless it was stored again since `before`. The caller has made sure that no row needs it and that
-   * none can appear until it returns. False when it stays.
+   * Removes an object with its variants, unless it was stored again since `before`. The caller has made sure that no row needs it, and that no
+   * such row can appear until it returns. False when the object stays.
    */
   remove(sha256: string, before: Date): Promise<boolean>
-  /** Removes what writes that broke off before then have left; answers how many. */
+  /** Removes the files of writes that broke off before the instant; returns their number. */
   removeLeftovers(before: Date): Promise<number>
 }
 
-/** The refusal of bytes that are not those of the hash that was given with them. */
+/** The refusal of bytes that do not match the given hash. */
 export const otherBytes = (expected: string, actual: string) =>
-  invalid(`the bytes have the sha256 ${actual}, not ${expected}; send the bytes that the hash was made of`)
+  invalid(`the bytes have the sha256 ${actual}, not ${expected}; send the bytes that belong to the hash`)

@@ -9,7 +9,7 @@ import { type Places, suffix } from './disk-places.ts'
 import { absent, flushFolder, inParallel, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 
-/** A name that is older was flushed, by its writer or by the kernel. */
+/** The name of an older file was flushed, by its writer or by the kernel. */
 const freshMs = 60_000
 const headBytes = 4096
 const comparedBytes = 256 * 1024
@@ -32,7 +32,7 @@ interface Batch {
 
 type Taken = StoredObject & { readonly head: Buffer }
 
-/** A folder below `incoming/` whose files get their places by renaming. */
+/** A batch as a folder below `incoming/`, whose files are renamed into place. */
 export function openDiskBatch(places: Places): ObjectBatch {
   const folder = openBatchFolder(places.incoming)
   const batch: Batch = { places, folder, entries: new Map(), variants: new Map(), placed: new Set() }
@@ -63,7 +63,7 @@ export function openDiskBatch(places: Places): ObjectBatch {
     written: () => [...placed],
 
     async [Symbol.asyncDispose]() {
-      // nothing of it is written to any more: every `add` has ended, or its caller has left it
+      // no file of it is written any more: every `add` has ended, or its caller has abandoned it
       await Promise.allSettled([...entries.values(), ...variants.values()])
       await folder[Symbol.asyncDispose]()
     },
@@ -117,7 +117,7 @@ async function takeStream({ folder, entries }: Batch, bytes: Readable, options: 
   return { sha256, size, head }
 }
 
-/** The file of the gzip variant; undefined when there is one already, or when it would save too little. */
+/** Writes the gzip variant; undefined when there is one already, or when it would save too little. */
 async function compress({ places, folder, entries }: Batch, sha256: string): Promise<string | undefined> {
   const stored = places.pathOf(sha256)
   const { size, temporary } = (await entries.get(sha256)) ?? { size: 0, temporary: undefined }
@@ -138,7 +138,7 @@ async function publishAll(batch: Batch): Promise<void> {
   await inParallel(renamesAtOnce, homes, flushFolder)
 }
 
-/** Answers whether the folder of the object has to be flushed. */
+/** Moves an object into its place; returns whether its folder must be flushed. */
 async function publishObject({ places, variants, placed }: Batch, sha256: string, { temporary }: Entry): Promise<boolean> {
   const path = places.pathOf(sha256)
   const variant = await variants.get(sha256)
@@ -149,7 +149,7 @@ async function publishObject({ places, variants, placed }: Batch, sha256: string
   const stats = temporary ? undefined : await absent(stat(path))
   if (!temporary && !stats) throw gone()
   if (variant) await place(places, variant, path + suffix.gzip)
-  // the process that wrote a fresh one may not have flushed its name yet
+  // the writer of a fresh file may not have flushed its name yet
   return Boolean(temporary || variant || (stats && Date.now() - stats.mtimeMs < freshMs))
 }
 
@@ -165,7 +165,7 @@ async function place({ objects, madeFolders }: Places, temporary: string, path: 
 const tooLarge = (limitBytes: number) => new AppError('too_large', `the content is larger than ${limitBytes} bytes`)
 const gone = () => unavailable('parts of the upload were removed in the meantime, because it took too long; send it again')
 
-/** Whether an object has exactly these bytes. It is then protected from the sweeper, as storing it again would. */
+/** Whether an object has exactly these bytes. If so, it is protected from the sweeper, as if it were stored again. */
 async function isStored(path: string, bytes: Buffer): Promise<boolean> {
   const file = await absent(open(path))
   if (!file) return false

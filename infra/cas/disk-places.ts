@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Encoding } from './cas.ts'
 
-/** What an encoded variant has behind the name of its object. */
+/** The suffix of an encoded variant. */
 export const suffix = { gzip: '.gz' } as const satisfies Record<Encoding, string>
 
 /** The folders of a storage on disk. */
@@ -13,7 +13,7 @@ export interface Places {
   /** Damaged objects. */
   readonly quarantine: string
   readonly pathOf: (sha256: string) => string
-  /** Folders of `objects` that are known to be there. */
+  /** Folders of `objects` that are known to exist. */
   readonly madeFolders: Set<string>
 }
 

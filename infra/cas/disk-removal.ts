@@ -12,20 +12,20 @@ export async function removeObject(places: Places, sha256: string, before: Date)
   const variants = Object.values(suffix).map((ending) => path + ending)
   const there = await Promise.all([path, ...variants].map((file) => absent(stat(file))))
   if (there.some((stats) => stats && stats.mtime >= before)) return false
-  // without the object its variants are what a crash left
+  // variants without their object are left over from a crash
   if (there[0] && !(await removeUnlessRenewed(places, path, before))) return false
   for (const variant of variants) await rm(variant, { force: true })
   return true
 }
 
-/** Takes an object out of its place, unless it was stored again since `before`. False when it is there, or gone by itself. */
+/** Removes an object, unless it was stored again since `before`. False when it stays, or was gone already. */
 async function removeUnlessRenewed({ incoming }: Places, path: string, before: Date): Promise<boolean> {
   const aside = join(incoming, randomUUID())
   if (!(await moveAside(path, aside))) return false
-  // another sweeper may take it for a leftover, when it is old
+  // another sweeper may treat an old file as a leftover
   const taken = await absent(stat(aside))
   const renewed = taken !== undefined && taken.mtime >= before
-  // it was stored between the look at its time and the renaming
+  // it was stored between the check of its time and the rename
   if (renewed) await linkBack(aside, path)
   await rm(aside, { force: true })
   return !renewed
@@ -42,7 +42,7 @@ export async function quarantineObject({ quarantine, pathOf }: Places, sha256: s
     for (const ending of Object.values(suffix)) await rm(path + ending, { force: true })
     return true
   }
-  // it was stored again before it was taken
+  // it was stored again before the rename
   await linkBack(aside, path)
   await rm(aside)
   return false
@@ -63,7 +63,7 @@ export async function removeLeftovers({ incoming }: Places, before: Date): Promi
 /** False when the file is gone. */
 const moveAside = async (path: string, aside: string) => (await absent(rename(path, aside).then(() => true))) !== undefined
 
-/** Puts an object back into its place. A link and no renaming, as yet another one may lie there by now. */
+/** Puts an object back into its place, by a link and not by a rename, because another one may be there by now. */
 async function linkBack(aside: string, path: string): Promise<void> {
   await unlessThere(link(aside, path))
   await flushFolder(dirname(path))

@@ -8,7 +8,7 @@ import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.
 import { absent, flushFolder, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 
-/** A folder with the layout of a storage that is only read, such as a backup's; it may be absent, and have some of the objects. */
+/** Opens a read-only folder with the layout of a storage, such as a backup's. It may be absent, and need not have all objects. */
 export function openDiskCopy(root: string): Pick<Cas, 'open'> {
   return {
     async open(sha256, encoding) {

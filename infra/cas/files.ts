@@ -60,7 +60,7 @@ export function outOfSpace(error: unknown): unknown {
   return full ? new AppError('unavailable', 'the storage is full; ask the operator to free space, then try again') : error
 }
 
-/** Works on all items, so many at a time. The first failure ends it when the work that has begun is done. */
+/** Processes all items, `atOnce` at a time. After a failure, it waits for the work that has begun and rejects. */
 export async function inParallel<T>(atOnce: number, items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
   const queue = items[Symbol.iterator]()
   let failed: { readonly error: unknown } | undefined

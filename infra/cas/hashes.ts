@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 
 /**
- * The sha256 of the bytes; undefined when they cannot be read to their end.
+ * Computes the sha256 of the bytes; undefined when they cannot be read to the end.
  * @param pace awaited after each chunk, with its length
  * @throws when the storage does not answer
  */
@@ -23,7 +23,7 @@ export async function hashOfStream(bytes: Readable, pace?: (bytes: number) => Pr
   return hash.digest('hex')
 }
 
-/** The sha256 of what a gzip variant inflates to; undefined when it does not. */
+/** The sha256 of the inflated bytes of a gzip variant; undefined when it is damaged. */
 export async function hashOfInflated(variant: Iterable<Buffer> | Readable): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {

@@ -12,7 +12,7 @@ export async function storeManifest(objects: Pick<ObjectBatch, 'add'>, files: re
   return (await objects.add(json)).sha256
 }
 
-/** @throws Error when the object is missing: every manifest that a row names is stored */
+/** @throws Error when the object is missing, although every manifest of a row is stored */
 export async function readManifest(cas: Cas, sha256: string): Promise<Manifest> {
   const object = await cas.open(sha256)
   if (!object) throw new Error(`the manifest ${sha256} is missing from the storage`)
@@ -21,9 +21,9 @@ export async function readManifest(cas: Cas, sha256: string): Promise<Manifest> 
 
 const manifestStart = '{"files":['
 const manifestEnd = ']}'
-/** What every entry begins with. It occurs nowhere else, because a quote inside a path is escaped. */
+/** The beginning of every entry. It occurs nowhere else, because a quote inside a path is escaped. */
 const entryStart = Buffer.from('{"path":"')
-/** What follows every path, and occurs nowhere inside one. */
+/** The text after every path. It cannot occur inside one. */
 const pathEnd = Buffer.from('","sha256":"')
 
 /** Whether the bytes begin and end as {@link storeManifest} writes them; bytes that were cut off do not. */
@@ -32,8 +32,8 @@ export const isManifest = (bytes: Buffer): boolean =>
   bytes.toString('latin1', bytes.length - manifestEnd.length) === manifestEnd
 
 /**
- * Looks a file up in the bytes of a stored manifest by binary search. They are never parsed as a whole: that blocks a process for 150 ms when
- * a deploy has 20,000 of the longest paths (22 MB), while the 15 steps of a search take microseconds.
+ * Looks up a file in the bytes of a stored manifest by binary search. They are never parsed as a whole: for a deploy with 20,000 of the
+ * longest paths (22 MB) that would block the process for 150 ms, while the 15 steps of a search take microseconds.
  * @throws Error when the bytes are not those of a manifest
  */
 export function findEntry(manifest: Buffer, path: string): ManifestEntry | undefined {
@@ -60,7 +60,7 @@ const entryAt = (manifest: Buffer, start: number, pathStop: number) =>
 
 const closingBrace = 0x7d
 
-/** Behind the closing brace, where a comma or the end of the list follows. */
+/** The offset after the closing brace, where a comma or the end of the list follows. */
 function endOfEntry(manifest: Buffer, pathStop: number): number {
   const brace = manifest.indexOf(closingBrace, pathStop)
   if (brace === -1) throw new Error('the manifest is damaged')

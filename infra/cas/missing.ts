@@ -2,7 +2,7 @@ import type { Cas } from './cas.ts'
 
 const lookers = 32
 
-/** Those of the objects that the storage does not have. */
+/** Finds the objects that the storage does not have. */
 export async function findMissing(cas: Cas, hashes: readonly string[]): Promise<string[]> {
   const missing: string[] = []
   const queue = hashes.values()

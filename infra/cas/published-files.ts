@@ -5,17 +5,17 @@ import type { PutOptions } from './cas.ts'
 /** Gzip variants of smaller files would not save a packet. */
 const minCompressedBytes = 512
 
-/** Files that will be served get a gzip variant when their media type shrinks. */
+/** Options for a file that will be served: a gzip variant when its media type compresses well. */
 export const compressByPath = (path: string): Required<Pick<PutOptions, 'compress'>> => ({
   compress: (size) => size >= minCompressedBytes && compressible(mediaTypeOf(path)),
 })
 
-/** As {@link compressByPath} for bytes whose path is unknown: what begins as text gets a variant. */
+/** As {@link compressByPath}, for bytes without a path: those that begin as text get a variant. */
 export const compressText: Required<Pick<PutOptions, 'compress'>> = {
   compress: (size, head) => size >= minCompressedBytes && isText(head),
 }
 
-/** UTF-8 without NUL; the last character may be cut off. */
+/** Whether the bytes are UTF-8 without NUL; the last character may be cut off. */
 function isText(head: Buffer): boolean {
   if (head.includes(0)) return false
   try {

@@ -1,18 +1,18 @@
 import { createHash, createHmac, hkdfSync } from 'node:crypto'
 
-/** The token of a deploy's preview link: 52 characters of lower-case base32. Each generation is another one. */
+/** Derives the token of a preview link: 52 characters of lower-case base32, different for each generation. */
 export type PreviewTokens = (deployId: string, generation: number) => string
 
 /**
- * Tokens are derived and not kept: whoever reads the database cannot open a preview, and a repeated call answers the same link.
- * Another secret key makes other tokens.
+ * Tokens are derived, not stored: a reader of the database cannot open a preview, and a repeated call returns the same link.
+ * Another secret key gives other tokens.
  */
 export function createPreviewTokens(secretKey: Uint8Array): PreviewTokens {
   const key = new Uint8Array(hkdfSync('sha256', secretKey, '', 'plinth preview links', 32))
   return (deployId, generation) => base32(createHmac('sha256', key).update(`${deployId}:${generation}`).digest())
 }
 
-/** What is kept of a token, and looked for when a visitor shows one: 64 hex characters. */
+/** The hash of a token, which is stored and looked up for visitors: 64 hex characters. */
 export const hashPreviewToken = (token: string) => createHash('sha256').update(token).digest('hex')
 
 export interface IssuedToken {
@@ -24,7 +24,7 @@ export interface IssuedToken {
   readonly token_sha256: string | null
 }
 
-/** The token of a link; undefined when there is none, or one of another secret key that does not open any more. */
+/** The token of a link; undefined without a link, or when its token came from another secret key and no longer opens. */
 export function issuedToken(previewTokens: PreviewTokens, { id, generation, token_sha256 }: IssuedToken): string | undefined {
   if (generation === null) return undefined
   const token = previewTokens(id, generation)
@@ -33,7 +33,7 @@ export function issuedToken(previewTokens: PreviewTokens, { id, generation, toke
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
 
-/** RFC 4648 without padding, in lower case: a label of a host name. */
+/** Encodes as RFC 4648 base32 in lower case and without padding, so that it can be a label of a host name. */
 function base32(bytes: Uint8Array): string {
   let text = ''
   let bits = 0

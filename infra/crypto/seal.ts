@@ -1,11 +1,11 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 
-/** A sealed text cannot be opened: it was changed, belongs to another place, or its key is not known here. */
+/** A sealed text cannot be opened: it was changed, belongs to another place, or its key is unknown. */
 export class SealError extends Error {
   override readonly name = 'SealError'
 }
 
-/** The place where a sealed text is kept. It opens nowhere else. */
+/** The place of a sealed text. It cannot be opened for any other place. */
 export interface SealContext {
   readonly table: string
   readonly id: string
@@ -13,13 +13,13 @@ export interface SealContext {
 }
 
 export interface Keyring {
-  /** Seals; others only open what was sealed before a rotation. */
+  /** The key that seals; all others only open texts from before a rotation. */
   readonly current: SealingKey
   readonly byId: ReadonlyMap<string, SealingKey>
 }
 
 export interface SealingKey {
-  /** Eight hex digits that say which key it is, and nothing about it. */
+  /** Eight hex digits that identify the key and reveal nothing about it. */
   readonly id: string
   readonly secret: Uint8Array
 }
@@ -31,7 +31,7 @@ const form = new RegExp(`^${version}\\.([0-9a-f]{8})\\.([A-Za-z0-9_-]+)$`)
 
 /**
  * @param secretKey PLINTH_SECRET_KEY
- * @param earlier keys that were in use before, for texts that were not sealed anew yet
+ * @param earlier the keys before a rotation, for texts that are not resealed yet
  */
 export function openKeyring(secretKey: Uint8Array, earlier: readonly Uint8Array[] = []): Keyring {
   const [current, ...others] = [secretKey, ...earlier].map(sealingKey) as [SealingKey, ...SealingKey[]]
@@ -44,7 +44,7 @@ function sealingKey(secretKey: Uint8Array): SealingKey {
   return { id, secret: derive('plinth sealed texts') }
 }
 
-/** Encrypts a text with AES-256-GCM for one place. Each call gives another result: `v1.<key id>.<nonce, text and tag in base64url>`. */
+/** Encrypts a text with AES-256-GCM for one place. Each call has a different result: `v1.<key id>.<nonce, text and tag in base64url>`. */
 export function seal({ current }: Keyring, text: string, context: SealContext): string {
   const nonce = randomBytes(nonceBytes)
   const cipher = createCipheriv('aes-256-gcm', current.secret, nonce, { authTagLength: tagBytes })
@@ -57,7 +57,7 @@ export function seal({ current }: Keyring, text: string, context: SealContext): 
 export function open({ byId }: Keyring, sealed: string, context: SealContext): string {
   const [, keyId = '', payload = ''] = form.exec(sealed) ?? []
   const bytes = Buffer.from(payload, 'base64url')
-  if (bytes.length < nonceBytes + tagBytes) throw new SealError(`${described(context)} is no sealed text`)
+  if (bytes.length < nonceBytes + tagBytes) throw new SealError(`${described(context)} is not a sealed text`)
   const key = byId.get(keyId)
   if (!key)
     throw new SealError(
@@ -73,7 +73,7 @@ export function open({ byId }: Keyring, sealed: string, context: SealContext): s
   }
 }
 
-/** Whether a text should be sealed anew, as its key is no longer the current one. */
+/** Whether a text should be resealed, because its key is no longer the current one. */
 export const needsResealing = ({ current }: Keyring, sealed: string) => form.exec(sealed)?.[1] !== current.id
 
 const place = ({ table, id, column }: SealContext, keyId: string) => Buffer.from([version, keyId, table, id, column].join('|'))

@@ -1,17 +1,17 @@
 import pg from 'pg'
 
-/** Held by the session of a backup: the sweeper removes nothing until it ends. */
+/** The advisory lock of a backup's session: the sweeper removes nothing while it is held. */
 export const backupLock = 5_377_002
 
-/** Steps of a copy of a running server's data folder, in this order. */
+/** The steps of copying a running server, in this order. */
 export interface BaseBackupSteps {
-  /** Everything but `pg_wal`. Files may change, appear and vanish while they are copied. */
+  /** Copies everything but `pg_wal`. Files may change, appear and vanish in the meantime. */
   readonly copyData: () => Promise<void>
-  /** The content of the file `backup_label` of the copy, from which the server knows where to begin its recovery. */
+  /** Writes the file `backup_label` of the copy, which tells the server where to begin its recovery. */
   readonly writeLabel: (label: string) => Promise<void>
-  /** The folder `pg_wal`; the server keeps what the recovery needs until this is over. */
+  /** Copies the folder `pg_wal`; the server keeps everything that the recovery needs until this ends. */
   readonly copyLog: () => Promise<void>
-  /** What lies outside of the database and is named by it; nothing of it is removed by the sweeper until the copy is complete. */
+  /** Copies the files that the database refers to; the sweeper removes none of them until the copy is complete. */
   readonly copyRest: () => Promise<void>
 }
 

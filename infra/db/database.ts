@@ -14,10 +14,10 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 // a date column is a calendar day, not an instant
 pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text)
 
-/** Waits until a connection may be taken, and returns what says that it was given back. The signal ends the wait with its reason. */
+/** Waits until a connection may be taken, and returns a function that reports its release. The signal ends the wait with its reason. */
 export type ConnectionPermit = (signal: AbortSignal) => Promise<() => void>
 
-/** The same pool for somebody who needs a permit for every connection. Making one costs microseconds; it need not be closed. */
+/** The same pool, with a permit for every connection. Making one costs microseconds; it need not be closed. */
 export type ShareDatabase = (permit: ConnectionPermit) => Db
 
 export interface OpenedDatabase extends AsyncDisposable {
@@ -26,9 +26,9 @@ export interface OpenedDatabase extends AsyncDisposable {
 }
 
 export interface DatabaseOptions {
-  /** In which every statement has to answer. */
+  /** The time limit of every statement. */
   readonly queryTimeoutMs?: number
-  /** How long a statement may wait for a lock; without it, as long as for an answer. */
+  /** How long a statement may wait for a lock; by default as long as the statement may take. */
   readonly lockTimeoutMs?: number
 }
 
@@ -42,7 +42,7 @@ export function openDatabase(url: string, options: DatabaseOptions = {}): Opened
     max: 10,
     connectionTimeoutMillis: 2000,
     statement_timeout: 30_000,
-    // for a server that is there but silent; the statement's own limit is the server's
+    // for a server that accepts connections but does not answer; otherwise the server's own limit applies
     query_timeout: options.queryTimeoutMs ?? 35_000,
     idle_in_transaction_session_timeout: 30_000,
     ...(options.lockTimeoutMs === undefined ? {} : { lock_timeout: options.lockTimeoutMs }),
@@ -50,7 +50,7 @@ export function openDatabase(url: string, options: DatabaseOptions = {}): Opened
   })
   // an idle connection that breaks is replaced by the pool; without a listener it would end the process
   pool.on('error', () => undefined)
-  // one that breaks between two statements of a transaction fails the next statement
+  // a connection that breaks between two statements of a transaction fails the next statement
   pool.on('connect', (client) => client.on('error', () => undefined))
   const silence = createSilence()
   const share = (permit?: ConnectionPermit) =>
@@ -58,7 +58,7 @@ export function openDatabase(url: string, options: DatabaseOptions = {}): Opened
   return { db: share(), shareDatabase: share, [Symbol.asyncDispose]: () => pool.end() }
 }
 
-/** What ends the waits for a permit when a query has just found PostgreSQL silent. */
+/** Ends all waits for a permit when a query has just found that PostgreSQL does not answer. */
 function createSilence() {
   const endableWaits = () => {
     const waits = new AbortController()
@@ -81,9 +81,8 @@ const isSilent = (error: unknown) =>
   error instanceof Error && /read timeout|timeout exceeded|connection timeout/.test(error.message)
 
 /**
- * The pool for the dialect. When PostgreSQL is silent, everybody learns it from the first query that waited in vain: without that, those who
- * wait for a permit, the rollback of the same connection and its next user would each wait for as long, one after the other.
- * The pool itself is closed by its owner.
+ * The pool for the dialect. When PostgreSQL does not answer, the first query that times out ends all other waits: otherwise the waits for a
+ * permit, the rollback of the same connection and its next user would each time out, one after the other. The owner of the pool closes it.
  */
 function impatient(pool: pg.Pool, silence: ReturnType<typeof createSilence>, permit?: ConnectionPermit): PostgresPool {
   const learn = (error: unknown) => {
@@ -128,8 +127,8 @@ function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giv
 }
 
 /**
- * When the transaction began, by PostgreSQL's clock. What is removed or changed for good at a later instant is due by this clock: the one
- * of an api that is hours behind would make it due at once.
+ * When the transaction began, by PostgreSQL's clock. Changes that are due at a later instant use this clock: by the clock of an api that is
+ * hours behind, they would be due at once.
  */
 export async function databaseTime(tx: Db): Promise<Date> {
   const { rows } = await sql<{ now: Date }>`select now()`.execute(tx)
@@ -161,7 +160,7 @@ const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 
 const awayMessages =
   /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
 
-/** Whether a statement waited for a lock for longer than it may. */
+/** Whether a statement waited for a lock longer than allowed. */
 export const isLockTimeout = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === '55P03'
 
 /** Whether a query failed because PostgreSQL is stopped, restarting, full or silent, so that the same query may succeed later. */

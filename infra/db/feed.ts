@@ -2,31 +2,31 @@ import { setTimeout } from 'node:timers/promises'
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { pause } from '../pause.ts'
-// decides how the values of a row are read: without it a version would be text
+// sets how values of a row are parsed: without it a version would be text
 import './database.ts'
 import type { Db } from './database.ts'
 import type { DB } from './schema.ts'
 
 /**
- * Rows that a process keeps in memory. Each read hands what it found to whoever keeps it; reads come one at a time, and a later one never
- * finds an older state of the database.
+ * Rows that a process keeps in memory. Each read passes its rows on; reads run one at a time, and a later one never finds an older state of
+ * the database.
  */
 export interface Feed {
-  /** Notifications begin with the id of a row; what follows a colon is passed over. */
+  /** Notifications begin with the id of a row; the text after a colon is ignored. */
   readonly channel: string
-  /** Reads every row: what is absent has been deleted. Answers when the last of them changed, in milliseconds; 0 for none. */
+  /** Reads every row; absent ones have been deleted. Returns when the latest of them changed, in milliseconds; 0 for none. */
   readAll(db: Db): Promise<number>
-  /** Reads what changed after the instant, and answers as `readAll`. */
+  /** Reads the rows that changed after the instant; returns the same as `readAll`. */
   readSince(db: Db, since: Date): Promise<number>
-  /** Reads rows that may have changed, or may be gone. */
+  /** Reads rows that may have changed or been deleted. */
   readNamed(db: Db, ids: readonly string[]): Promise<void>
 }
 
-/** False, with the reason, from the moment when changes may be missed; true after everything has been read. */
+/** Called with false and the reason as soon as changes may be missed, and with true after everything has been read. */
 export type SetConnected = (connected: boolean, reason?: string) => void
 
 export interface FollowOptions {
-  /** How often changes are looked for that no notification told of. */
+  /** How often to look for changes whose notification was missed. */
   readonly pollMs?: number
   /** How often everything is read again, because a deleted row leaves no trace. */
   readonly reloadMs?: number
@@ -34,15 +34,15 @@ export interface FollowOptions {
 
 /** Changes are stamped before their commit; a transaction may be this much older than the newest stamp that was read. */
 const overlapMs = 60_000
-/** More notifications at once than this are answered by reading everything. */
+/** After more notifications at once than this, everything is read. */
 const maxNamedRows = 1000
 const firstPauseMs = 100
-/** A try costs one connection; an edge that waits longer shows its visitors nothing new although PostgreSQL is back. */
+/** The longest pause between tries, each of which costs one connection. With a longer one, visitors would see old content although PostgreSQL is back. */
 const longestPauseMs = 1000
 
 /**
- * Follows the feeds over one connection until disposed. While PostgreSQL is away it tries again with growing pauses, and what was read
- * before stays.
+ * Follows the feeds over one connection until disposed. While PostgreSQL is away it retries with growing pauses, and the rows that were read
+ * before stay.
  */
 export function follow(
   url: string,
@@ -81,7 +81,7 @@ export function follow(
 /** The error of a host with several addresses has no message. */
 const reasonOf = (error: NodeJS.ErrnoException) => error.message || (error.code ?? error.name)
 
-/** The life of one connection. Returns when told to stop, throws when the connection is lost or of no use any more. */
+/** Follows the feeds over one connection. Returns on stop, and throws when the connection is lost. */
 async function followOnce(
   url: string,
   stop: AbortSignal,
@@ -112,7 +112,7 @@ async function followOnce(
   }
 }
 
-/** What is to be read next. */
+/** The next read. */
 interface Due {
   readonly reload: boolean
   readonly poll: boolean
@@ -121,13 +121,13 @@ interface Due {
 }
 
 interface Listener extends AsyncDisposable {
-  /** The connection that listens. A read that fails or takes too long shows that it is lost. */
+  /** The listening connection. It counts as lost when a read fails or takes too long. */
   readonly db: Db
-  /** Waits until something is due: first of all a reload. Undefined when told to stop. @throws when the connection is lost */
+  /** Waits for the next read; the first is always a reload. Undefined on stop. @throws when the connection is lost */
   next(): Promise<Due | undefined>
 }
 
-/** Listens before anything is read, so that no change falls between. */
+/** Listens before the first read, so that no change is missed in between. */
 async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], options: FollowOptions): Promise<Listener> {
   const { pollMs = 5000, reloadMs = 300_000 } = options
   const client = new pg.Client({
@@ -155,7 +155,7 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
     waking(() => named.get(channel)?.add(payload.split(':', 1)[0] ?? ''))(),
   )
   await using opened = new AsyncDisposableStack()
-  // the farewell to a server that does not answer would take for ever
+  // closing the connection to a server that does not answer would take for ever
   opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(1000, undefined, { ref: false })]))
   await client.connect()
   for (const { channel } of feeds) await client.query(`listen ${channel}`)

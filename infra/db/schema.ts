@@ -6,7 +6,7 @@ import type { Forge } from '../../core/git-events.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 
-// The tables as the migrations leave them; test/db/schema.test.ts compares every column with PostgreSQL.
+// The tables after all migrations; test/db/schema.test.ts compares every column with PostgreSQL.
 
 interface Projects {
   id: Generated<string>
@@ -140,9 +140,9 @@ interface WorkflowStarts {
 }
 
 /**
- * `current`: the site answers there. `pending`: it will after a change; a former name that it takes back redirects meanwhile.
- * `former`: it redirects from there until `held_until`. `quarantined`: its site is gone, and nobody but the project may take it
- * before `held_until`.
+ * `current`: the site answers there. `pending`: it will answer there after a change; if the name is a former one, it redirects until then.
+ * `former`: it redirects until `held_until`. `quarantined`: its site was removed, and only the same project may take the name before
+ * `held_until`.
  */
 export type SubdomainKind = 'current' | 'pending' | 'former' | 'quarantined'
 
@@ -243,21 +243,21 @@ interface DnsChallenges {
   created_at: Date
 }
 
-/** The latest message of a forge to a site, as its owner sees it. */
+/** The latest webhook delivery of a forge, as the owner of the site sees it. */
 export interface LastDelivery {
   /** RFC 3339 */
   readonly at: string
   readonly forge: Forge
   readonly event: string
-  /** What came of it. */
+  /** The result of the delivery. */
   readonly result: string
 }
 
-/** How the latest report to a forge ended, as the owner sees it. */
+/** The result of the latest report to a forge, as the owner sees it. */
 export interface LastReport {
   /** RFC 3339 */
   readonly at: string
-  /** Null when it arrived. */
+  /** Null when the forge accepted it. */
   readonly error: string | null
 }
 

@@ -16,7 +16,7 @@ export interface AuthorityOptions {
   readonly zone: string
   /** The name of this server in NS and SOA records; the zone's own name when absent. */
   readonly host?: string
-  /** Asked for every query of a `_acme-challenge` name: it must answer from memory, or strangers reach what is behind it. */
+  /** Called for every query of a `_acme-challenge` name. It must answer from memory, or strangers could overload the database. */
   readonly findTxt: FindTxt
 }
 
@@ -24,19 +24,19 @@ export interface Authority extends AsyncDisposable {
   readonly port: number
 }
 
-/** Names of challenges are as long as the zone and a domain together. */
+/** Limits the zone, because the name of a challenge is as long as the zone and a domain together. */
 const maxZoneLength = 100
 const zoneName = /^(?:[a-z0-9_-]{1,63}\.)+[a-z0-9_-]{1,63}$/i
 const maxQueryBytes = 512
 const maxUdpBytes = 512
 const maxConnections = 128
 const connectionMs = 10_000
-/** Nothing may be remembered for long: a challenge appears and goes within seconds. */
+/** Resolvers may not cache records for long: a challenge appears and goes within seconds. */
 const ttlSeconds = 1
 
 /**
  * Serves the TXT records of ACME challenges over UDP and TCP. Other names of the zone are absent, other zones are refused.
- * @throws ConfigError when the zone is no name that can have such names below it
+ * @throws ConfigError when the zone is no valid name, or too long for names of challenges
  */
 export async function openAuthority({ listen, zone, host = zone, findTxt }: AuthorityOptions): Promise<Authority> {
   if (zone.length > maxZoneLength || !zoneName.test(zone)) {
@@ -82,7 +82,7 @@ export async function openAuthority({ listen, zone, host = zone, findTxt }: Auth
   }
 }
 
-/** Answers the queries of a connection in their order, until the client ends it or its time is over. */
+/** Answers the queries of a connection in order, until the client closes it or its time is over. */
 async function serveConnection(socket: Socket, reply: (bytes: Buffer) => Promise<Packet | undefined>): Promise<void> {
   const timer = setTimeout(() => socket.destroy(), connectionMs)
   let held = Buffer.alloc(0)
@@ -101,14 +101,14 @@ async function serveConnection(socket: Socket, reply: (bytes: Buffer) => Promise
     }
     socket.end()
   } catch {
-    // the client went away
+    // the client has gone away
   } finally {
     clearTimeout(timer)
     socket.destroySoon()
   }
 }
 
-/** Undefined when silence is the answer: to replies, and to what is no message. */
+/** Undefined when nothing is sent: for replies, and for bytes that are no message. */
 async function answer(
   bytes: Buffer,
   { zone, host, findTxt }: { readonly zone: string; readonly host: string; readonly findTxt: FindTxt },
@@ -172,7 +172,7 @@ const soaRecord = (zone: string, host: string) =>
 /** Character strings have at most 255 bytes (RFC 1035, 3.3). */
 const chunked = (value: string) => value.match(/.{1,255}/gs) ?? ['']
 
-/** What does not fit loses its records and is marked as truncated, so that the client comes again over TCP. */
+/** A message that does not fit loses its records and is marked as truncated, so that the client retries over TCP. */
 function fitUdp(message: Packet): Buffer {
   const bytes = message.toBuffer()
   if (bytes.length <= maxUdpBytes) return bytes

@@ -1,11 +1,11 @@
 import type { FindTxt } from './authority.ts'
 
-/** How long what was read counts; resolvers are told the same. */
+/** How long the records that were read are reused; also their TTL. */
 const freshMs = 1000
 
 /**
- * Answers from all open challenges together, which are read at most once a second however often and for whatever names strangers ask.
- * When they cannot be read, the question is not answered.
+ * Answers from all open challenges together, which are read at most once a second, however often and for whatever names strangers ask.
+ * When they cannot be read, the query is not answered.
  *
  * @param read every open challenge
  */
@@ -20,7 +20,7 @@ export function cachedChallenges(read: () => Promise<readonly { readonly name: s
         for (const { name, value } of rows) byName.set(name, [...(byName.get(name) ?? []), value])
         return byName
       })
-      // a failure is told to whoever asks within the second
+      // the failure is thrown to every caller within the second
       reading.catch(() => undefined)
     }
     return (await reading).get(name)

@@ -4,12 +4,12 @@ export interface Message {
   readonly id: number
   readonly isReply: boolean
   readonly opcode: number
-  /** The server had more than fits. No records were read. */
+  /** The server had more records than fit. None were read. */
   readonly truncated: boolean
   readonly recursionDesired: boolean
   readonly rcode: number
   readonly question: Question | undefined
-  /** Records of the answer section that were wanted, of class IN. */
+  /** The requested records of the answer section, of class IN. */
   readonly answers: readonly Resource[]
 }
 
@@ -18,7 +18,7 @@ export const RCODE = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP:
 const { CLASS } = Packet
 
 const maxRecords = 500
-/** Compression pointers can make a small message very long to read. */
+/** Limits the time: compression pointers can make a small message very slow to read. */
 const maxReadMs = 200
 const exactLength: Readonly<Record<number, number>> = { [TYPE.A]: 4, [TYPE.AAAA]: 16 }
 const minLength: Readonly<Record<number, number>> = { [TYPE.CAA]: 3 }
@@ -34,8 +34,8 @@ export function encodeQuery(id: number, name: string, type: number): Buffer {
 
 /**
  * Reads the header, the question and the wanted answers; undefined when the bytes are no such message.
- * `Packet.parse` of dns2 is not for strangers' bytes: it believes the counts of the header, so that twelve bytes cost 3 s of
- * processor time and an EDNS option of 60 KB 15 s. Here its decoders see one bounded record after the other.
+ * `Packet.parse` of dns2 is not safe for untrusted bytes: it trusts the counts of the header, so that twelve bytes cost 3 s of processor
+ * time, and an EDNS option of 60 KB costs 15 s. Here its decoders see one bounded record after the other.
  */
 export function readMessage(bytes: Buffer, wanted: readonly number[] = []): Message | undefined {
   try {
@@ -65,7 +65,7 @@ export function readMessage(bytes: Buffer, wanted: readonly number[] = []): Mess
   }
 }
 
-/** Undefined for a record that is passed over. The reader counts in bits. */
+/** Undefined for a record that is skipped. The reader counts in bits. */
 function readRecord(reader: Reader, bytes: Buffer, wanted: readonly number[]): Resource | undefined {
   const start = reader.offset
   Packet.Name.decode(reader)
@@ -86,7 +86,7 @@ function readRecord(reader: Reader, bytes: Buffer, wanted: readonly number[]): R
   return undefined
 }
 
-/** A message as TCP carries it: after its length in two bytes (RFC 1035, 4.2.2). */
+/** A message in the format of TCP: its length in two bytes, then its bytes (RFC 1035, 4.2.2). */
 export function withLength(message: Buffer): Buffer {
   const length = Buffer.alloc(2)
   length.writeUInt16BE(message.length)

@@ -2,14 +2,14 @@ import { domainToASCII, domainToUnicode } from 'node:url'
 import { getPublicSuffix } from 'tldts'
 
 /**
- * A name in lower-case punycode, `*.` at its start kept; empty when it has no such form.
- * What a URL would cut off or decode is refused first: a path, a port, user information, percent signs.
+ * Converts a name to lower-case punycode, keeping a leading `*.`; empty when it has no such form.
+ * Parts that a URL parser would cut off or decode are refused first: a path, a port, user information, percent signs.
  */
 export function toAsciiDomain(text: string): string {
   const name = text.trim()
   if (/[\s\p{Cc}/\\?#@%:[\]]/u.test(name)) return ''
   const ascii = domainToASCII(name)
-  // an ACE label that is no punycode passes through: it stays as it is when read back
+  // the parser accepts a label `xn--…` that is no punycode; decoding leaves it unchanged
   const isBroken = ascii.split('.').some((label) => label.startsWith('xn--') && domainToUnicode(label) === label)
   return isBroken ? '' : ascii
 }

@@ -5,7 +5,7 @@ import type { ServerAddress } from './servers.ts'
 import { askTcp, askUdp, NoAnswer } from './transport.ts'
 
 export interface RecordTypes {
-  /** Whole values: chunks joined, quotes around them trimmed. */
+  /** The whole value: chunks joined, quotes around it trimmed. */
   readonly TXT: string
   readonly A: string
   readonly AAAA: string
@@ -20,25 +20,25 @@ export type Lookup<R> =
   | { readonly kind: 'found'; readonly records: readonly R[] }
   /** The name does not exist or has no such record. */
   | { readonly kind: 'absent' }
-  /** `reason` names the server and what it did. */
+  /** `reason` names the servers and their errors. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** `disagreement`: the servers that answered do not have the same records, as while a change spreads. */
+/** `disagreement`: the servers have different records, as while a change propagates. */
 export type AgreedLookup<R> = Lookup<R> & { readonly disagreement: boolean }
 
 export interface Resolver {
-  /** Asks one server after the other until one answers. CNAMEs are followed. Never rejects. */
+  /** Queries one server after the other until one answers. CNAMEs are followed. Never rejects. */
   lookup<T extends RecordType>(name: string, type: T): Promise<Lookup<RecordTypes[T]>>
-  /** Asks all servers at once and finds only what at least two of them have; with a single server the same as `lookup`. Never rejects. */
+  /** Queries all servers at once and returns only records that at least two of them have; with a single server the same as `lookup`. Never rejects. */
   lookupAgreed<T extends RecordType>(name: string, type: T): Promise<AgreedLookup<RecordTypes[T]>>
-  /** The CAA records that count for the name: its own or, when it has none, those of its nearest parent (RFC 8659). Never rejects. */
+  /** Returns the CAA records that apply to the name: its own or, when it has none, those of its nearest parent (RFC 8659). Never rejects. */
   lookupCaa(name: string): Promise<Lookup<CaaRecord>>
 }
 
 export interface ResolverOptions {
   readonly servers: readonly ServerAddress[]
   readonly tryMs?: number
-  /** For everything that one call does. What is left of 5 s is for reading. */
+  /** The time limit of one call. The rest of 5 s is left for parsing. */
   readonly inAllMs?: number
 }
 
@@ -75,7 +75,7 @@ export function openResolver({ servers, tryMs = 2000, inAllMs = 4500 }: Resolver
 /** @throws NoAnswer */
 type Ask = (name: string, type: RecordType) => Promise<Message>
 
-/** A record that only one server has is not yet a record. */
+/** Ignores records that only one server has. */
 function agree<R>(answers: readonly Lookup<R>[]): AgreedLookup<R> {
   const sets = answers.flatMap((answer) => (answer.kind === 'failed' ? [] : [answer.kind === 'found' ? answer.records : []]))
   if (sets.length < 2) {
@@ -136,8 +136,8 @@ const readValue: { readonly [T in RecordType]: (record: Resource) => RecordTypes
 }
 
 /**
- * The first server that gives an answer. One that did not answer is asked again after the others; one that refused is not.
- * @throws NoAnswer with what each of them did
+ * Returns the first answer of any server. A server that did not answer is retried after the others; one that refused is not.
+ * @throws NoAnswer with the error of each server
  */
 async function askOneOf(
   servers: readonly ServerAddress[],
@@ -181,7 +181,7 @@ async function exchange(server: ServerAddress, name: string, type: RecordType, t
   return whole
 }
 
-/** Undefined unless it answers this question: another id or another name is somebody's guess. */
+/** Undefined unless it answers this query: a reply with another id or name may be forged. */
 function readReply(bytes: Buffer, id: number, name: string, type: RecordType): Message | undefined {
   if (bytes.length < 12 || bytes.readUInt16BE(0) !== id) return undefined
   const message = readMessage(bytes, [TYPE[type], TYPE.CNAME])

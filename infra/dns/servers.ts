@@ -16,12 +16,14 @@ export function parseServerAddress(text: string, setting: string): ServerAddress
   const address = bracketed ?? plain ?? text
   const port = portText === undefined ? 53 : Number(portText)
   if (isIP(address) === 0 || port > 65_535) {
-    throw new ConfigError(`${setting} has ${text}, which is no address: write it as 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53`)
+    throw new ConfigError(
+      `${setting} has ${text}, which is not an address: write it as 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53`,
+    )
   }
   return { address, port }
 }
 
-/** The name servers of PLINTH_DNS_SERVERS; those of this machine when it is not set. */
+/** The name servers of PLINTH_DNS_SERVERS, or those of this machine when it is not set. */
 export function dnsServers(setting: readonly string[] | undefined): ServerAddress[] {
   return (setting ?? getServers()).map((text) => parseServerAddress(text, 'PLINTH_DNS_SERVERS'))
 }

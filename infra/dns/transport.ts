@@ -3,19 +3,19 @@ import { connect, isIPv6 } from 'node:net'
 import { withLength } from './message.ts'
 import type { ServerAddress } from './servers.ts'
 
-/** Why a server gave no answer. */
+/** A server gave no usable answer; the message says why. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
 
-/** Undefined for a message that is not the answer: the wait goes on. */
+/** Returns undefined for a message that is not the answer; the wait continues then. */
 export type Accept<T> = (message: Buffer) => T | undefined
 
-/** Messages that may be passed over before the server counts as hostile. */
+/** How many messages may be ignored before the server counts as hostile. */
 const maxIgnored = 32
 
 /**
- * Sends one datagram and waits for the message that `accept` takes. The socket is connected, so the kernel drops other senders.
+ * Sends one datagram and waits for a message that `accept` accepts. The socket is connected, so the kernel drops other senders.
  * @throws NoAnswer
  */
 export function askUdp<T>(server: ServerAddress, query: Buffer, timeoutMs: number, accept: Accept<T>): Promise<T> {
@@ -38,7 +38,7 @@ export function askUdp<T>(server: ServerAddress, query: Buffer, timeoutMs: numbe
 }
 
 /**
- * Asks over a connection of its own, which is closed in any case.
+ * Queries over a connection of its own, which is always closed afterwards.
  * @throws NoAnswer
  */
 export function askTcp<T>(server: ServerAddress, query: Buffer, timeoutMs: number, accept: Accept<T>): Promise<T> {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 const program = join(import.meta.dirname, 'bundle-process.ts')
-/** What npm has installed, with versions. */
+/** npm's list of installed packages and their versions. */
 const installed = join(import.meta.dirname, '..', '..', 'node_modules', '.package-lock.json')
 const maxBundleBytes = 64 * 1024 * 1024
 
@@ -18,9 +18,9 @@ export interface WorkflowSources {
 }
 
 /**
- * The code that runs inside the workflow sandbox, as one script. It is made once for each version of the sources and of what npm has
- * installed, and then read from the cache: webpack takes two seconds and more of processor time. It also takes 200 MiB, which it never gives
- * back, so it has a process of its own.
+ * The code that runs inside the workflow sandbox, as one script. It is bundled once for each version of the sources and of the installed
+ * packages, and then read from the cache, because webpack takes at least two seconds of processor time. It also takes 200 MiB, which it never
+ * frees, so it runs in a process of its own.
  */
 export async function bundleWorkflowCode(sources: WorkflowSources, cacheDir: string): Promise<{ readonly code: string }> {
   const dir = join(cacheDir, 'workflows')
@@ -29,12 +29,12 @@ export async function bundleWorkflowCode(sources: WorkflowSources, cacheDir: str
   if (kept !== undefined) return { code: kept }
   const { stdout: code, stderr } = await run(process.execPath, [program, sources.entry], { maxBuffer: maxBundleBytes })
   process.stderr.write(stderr)
-  // without a cache that can be written to, each start makes it
+  // without a writable cache, each start bundles again
   await keep(dir, file, code).catch(() => undefined)
   return { code }
 }
 
-/** Also of the paths: they are in the bundle, for the stack traces that operators see. */
+/** Covers the paths as well: they are in the bundle, for stack traces. */
 async function hashSources({ entry, folders }: WorkflowSources): Promise<string> {
   const listed = await Promise.all(
     folders.map(async (folder) => (await readdir(folder, { recursive: true })).map((name) => resolve(folder, name))),

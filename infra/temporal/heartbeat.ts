@@ -1,11 +1,11 @@
 import { cancellationSignal, heartbeat } from '@temporalio/activity'
 
-/** A cancellation arrives in the answer to a heartbeat; the SDK sends at most one per 0.8 of the heartbeat timeout. */
+/** A cancellation arrives in the response to a heartbeat; the SDK sends at most one per 0.8 of the heartbeat timeout. */
 export const heartbeatMs = 2000
 
 /**
- * Sends heartbeats while an activity works, so that Temporal knows that it goes on and can cancel it.
- * @param details what operators see of it with each heartbeat
+ * Sends heartbeats while an activity works, so that Temporal knows that it is alive and can cancel it.
+ * @param details the details that operators see with each heartbeat
  */
 export async function withHeartbeat<Result>(
   work: (signal: AbortSignal) => Promise<Result>,

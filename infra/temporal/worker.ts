@@ -10,8 +10,8 @@ export interface TemporalAddress {
 const connectRetryMs = 1000
 
 /**
- * Works on a task queue as soon as Temporal answers. Disposing takes no new work, gives the running work
- * `shutdownGraceTime`, then cancels it: the queue hands it out again.
+ * Works on a task queue as soon as Temporal answers. Disposing stops taking work, gives running work `shutdownGraceTime`, then cancels it:
+ * the queue delivers it again.
  */
 export function startWorker(
   temporal: TemporalAddress,

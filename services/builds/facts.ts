@@ -3,7 +3,7 @@ import type { SourceKind } from '../../core/deploy.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 
-/** What a build gets from its project, its site and, for a git deploy, from the connection. */
+/** The facts of a build from its project, its site and, for a git deploy, its connection. */
 export interface BuildFacts {
   readonly project_id: string
   readonly site_id: string
@@ -13,7 +13,7 @@ export interface BuildFacts {
   readonly source_kind: SourceKind
   /** Whether it goes live when it is ready. */
   readonly activate: boolean
-  /** Null when the deploy is of no branch preview, or that is not there any more. */
+  /** Whether the branch preview is of a fork; null when the deploy has no branch preview any more. */
   readonly from_fork: boolean | null
   /** Null when the source does not come from a repository that is still connected. */
   readonly git: {

@@ -18,10 +18,11 @@ import { markRepaired } from '../storage/health.ts'
 import { releaseObjects } from '../storage/released-objects.ts'
 import { holdSweeper } from '../storage/unneeded-objects.ts'
 import type { Tx } from '../transact.ts'
-import { givePermits } from './permits.ts'
+import { grantFreePermits } from './permits.ts'
 
 /**
- * Takes the result of a build: the deploy is ready, or failed when its artifact cannot be published, and its permit goes to the next one.
+ * Stores the result of a build: the deploy becomes ready, or failed when its artifact cannot be published, and its permit goes to the next
+ * build.
  * Undefined when another run owns the deploy. May be repeated.
  * @param result null for stored files, which were not built
  */
@@ -46,21 +47,21 @@ export async function finishBuild(
     if (result) {
       await meter(tx, project.id, result, now)
       await addTotal(tx, changed, error ? 'failed' : 'built')
-      await givePermits(tx, services, { project_id: project.id, now })
+      await grantFreePermits(tx, services, { project_id: project.id, now })
     }
     const refused = error && result?.outcome === 'built' ? [...distinctHashes(files), result.manifest_sha256] : []
     await release(tx, source, refused, now)
     if (error || isPreview) await report(tx, changed)
     tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy built'))
     if (error) return { status: 'failed', error }
-    // what was damaged was written again by the build
+    // the build has written damaged objects again
     await markRepaired(tx, distinctHashes(files), now)
     await addBlobsOfDeploy(tx, project.id, files)
     return isPreview ? { status: 'ready', preview: await showGitPreview(tx, changed, tokenHashOf, now) } : { status: 'ready' }
   })
 }
 
-/** Ends a deploy whose build did not come to a result; its permit goes to the next one. May be repeated. */
+/** Fails a deploy whose build has no result; its permit goes to the next build. May be repeated. */
 export async function failBuild(
   services: Services,
   run: runs.DeployRun,
@@ -74,8 +75,8 @@ export async function failBuild(
     if (!changed) return
     await release(tx, source, [], now)
     await addTotal(tx, changed, by === 'platform' ? 'platform_failure' : 'failed')
-    await givePermits(tx, services, { project_id, now })
-    // what the push said of its commit is all that is known of one that was not fetched
+    await grantFreePermits(tx, services, { project_id, now })
+    // of a commit that was not fetched, only the push is known
     if (changed.git && isCommitId(changed.git.commit))
       await insertGitReport(tx, { deploy_id: changed.id, site_id: changed.site_id })
     await report(tx, changed)
@@ -83,13 +84,13 @@ export async function failBuild(
   })
 }
 
-/** Has removed what nobody needs once a build has ended: its source, and its files when they are refused. */
+/** Releases the objects that are not needed after a build: its source, and its files when they are refused. */
 async function release(tx: Tx, source: string | null, refused: readonly string[], now: Date): Promise<void> {
   const hashes = source === null ? refused : [...refused, source]
   await releaseObjects(tx, hashes, { now, published: false })
 }
 
-/** Reports what becomes of a deploy from a repository to its forge. */
+/** Reports the result of a git deploy to its forge. */
 async function report(tx: Tx, { source_kind, site_id }: DeployRow): Promise<void> {
   if (source_kind === 'git') await queueReports(tx, site_id)
 }
@@ -129,7 +130,7 @@ function builtOutcome(result: BuildResult): runs.BuildOutcome {
   return { ...facts(result), manifest_sha256, file_count, total_bytes }
 }
 
-/** The answer of an earlier try of the same run, whose record was lost with its worker. */
+/** The result that an earlier try of the same run returned, before its worker was lost. */
 function finishedBefore(deploy: { status: string; error: string | null } | undefined): FinishedBuild | undefined {
   if (!deploy) return undefined
   return deploy.status === 'failed' ? { status: 'failed', error: deploy.error ?? '' } : { status: 'ready' }
@@ -140,7 +141,7 @@ async function addTotal(tx: Tx, { started_at, finished_at }: DeployRow, outcome:
   if (started_at && finished_at) await addBuildTotal(tx, outcome, Math.max(0, finished_at.getTime() - started_at.getTime()))
 }
 
-/** Build wall time counts in whole minutes, publishing without commands not at all. */
+/** Charges the wall time of a build in whole minutes; publishing without commands is free. */
 async function meter(tx: Tx, projectId: string, result: BuildResult, now: Date): Promise<void> {
   if (result.build_mode !== 'build' || result.build_seconds <= 0) return
   await addBuildMinutes(tx, projectId, now, Math.ceil(result.build_seconds / 60))

@@ -4,7 +4,7 @@ import type { BuildInput } from '../../workflows/contract/builds.ts'
 import type { Services } from '../services.ts'
 import { findBuildFacts } from './facts.ts'
 
-/** What a runner needs to build the deploy's source, by the settings of now. Undefined when it has no source. */
+/** The input for a runner to build the deploy's source, with the current settings. Undefined when the deploy has no source. */
 export async function findBuildInput({ db, config }: Services, deployId: string): Promise<BuildInput | undefined> {
   const found = await findBuildFacts(db, deployId)
   if (!found) return undefined

@@ -7,63 +7,63 @@ import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 
-// A build waits for a permit that PostgreSQL gives. Builds of a site go one after another in the order in which they were accepted, and
-// a project has a number of permits. What has no source yet asks for a permit to fetch it, which it gives back with the source, and
-// when the repository is away; with its source it asks for a permit to build. Neither kind waits for the other: a repository that does
+// PostgreSQL grants the permits of builds (the column `turn_at`). Builds of a site run one after another in the order in which they were
+// accepted, and a project has a number of permits. A deploy without its source requests a permit to fetch, which it returns with the source
+// or when the repository is away; with its source it requests a permit to build. Neither kind waits for the other, so a repository that does
 // not answer keeps no other site from building. A worker fetches few repositories at once, so while another project fetches or waits for it,
-// a project gets one permit to fetch. Every function that gives permits needs the project's lock.
+// a project gets one permit to fetch. Every function that grants permits needs the project's lock.
 
 /** How many permits of each kind a project has. */
 interface Permits {
   readonly builds: number
-  /** While no other project has a repository to fetch; then it is one. */
+  /** The number while no other project has a repository to fetch; otherwise it is one. */
   readonly fetches: number
 }
 
-/** So that a repository that does not answer holds up no other site of its project, as long as no other project fetches. */
+/** Two, so that a repository that does not answer holds up no other site of its project while no other project fetches. */
 const fetchesPerProject = 2
 
 const permitsOf = ({ config }: Services): Permits => ({ builds: config.build.perProject, fetches: fetchesPerProject })
 
 /**
- * Gives the free permits of a project to its waiting builds and signals their workflows, besides the one of `asking`, which asks by itself.
+ * Grants the free permits of a project to its waiting builds and signals their workflows, except that of the deploy `asking`.
  * The caller holds the project's lock.
  */
-export async function givePermits(
+export async function grantFreePermits(
   tx: Tx,
   services: Services,
   { project_id, now, asking }: { readonly project_id: string; readonly now: Date; readonly asking?: string },
 ): Promise<void> {
-  const granted = await grantTurns(tx, project_id, permitsOf(services), now, asking ?? null)
+  const granted = await grantPermits(tx, project_id, permitsOf(services), now, asking ?? null)
   await signalWorkflows(tx, granted.filter((deploy) => deploy.deploy_id !== asking).map(permitSignal))
 }
 
-/** Gives the permits that nobody uses, of every project: one may have been lost. */
-export async function giveFreePermits(services: Services, now: Date): Promise<void> {
-  for (const project_id of await listProjectsWithFreeTurns(services.db, permitsOf(services), now)) {
-    await withProject(services, project_id, (tx) => givePermits(tx, services, { project_id, now }))
+/** Grants the free permits of every project, because one may have been lost. */
+export async function grantAllFreePermits(services: Services, now: Date): Promise<void> {
+  for (const project_id of await listProjectsWithFreePermits(services.db, permitsOf(services), now)) {
+    await withProject(services, project_id, (tx) => grantFreePermits(tx, services, { project_id, now }))
   }
 }
 
-/** Asks for the permit of a deploy. Undefined when the run does not own the deploy, or it has ended. May be repeated. */
-export function requestPermit(services: Services, run: DeployRun): Promise<TurnState | undefined> {
+/** Requests the permit of a deploy. Undefined when the run does not own the deploy, or it has ended. May be repeated. */
+export function requestPermit(services: Services, run: DeployRun): Promise<PermitState | undefined> {
   return withProjectOfDeploy(services, run.deploy_id, async (tx, { id: project_id }) => {
-    await givePermits(tx, services, { project_id, now: services.clock(), asking: run.deploy_id })
-    return await findTurn(tx, run)
+    await grantFreePermits(tx, services, { project_id, now: services.clock(), asking: run.deploy_id })
+    return await findPermit(tx, run)
   })
 }
 
-/** A deploy whose build waits or runs. Stored files have their manifest from the start. */
+/** Whether the build of a deploy waits or runs. Stored files have their manifest from the start. */
 const isUnendedBuild = sql<boolean>`status in ('queued', 'building') and manifest_sha256 is null`
 const isFetch = sql<boolean>`source_sha256 is null`
 const capOf = ({ builds, fetches }: Permits, kind: RawBuilder<boolean>) =>
   sql<number>`case when ${kind} then ${fetches}::bigint else ${builds}::bigint end`
 
 /**
- * Gives the project's free permits to the builds that wait longest; answers those that got one.
- * @param asking a deploy that asks by itself: its pause before the next fetch is over
+ * Grants the project's free permits to the builds that have waited longest; returns those builds.
+ * @param asking the deploy that requests a permit: its pause before the next fetch is over
  */
-async function grantTurns(
+async function grantPermits(
   tx: Tx,
   projectId: string,
   permits: Permits,
@@ -93,26 +93,27 @@ async function grantTurns(
   return rows
 }
 
-/** Why a build waits: the builds of its site before it, and how many of its project have what it waits for. */
-export interface TurnState {
-  readonly has_turn: boolean
-  /** It waits to fetch its source, else to build it. */
+/** Whether a build has its permit, and why not: the builds of its site before it, and the permits that its project holds. */
+export interface PermitState {
+  readonly has_permit: boolean
+  /** Whether the permit is for fetching the source, not for building. */
   readonly is_fetch: boolean
   readonly earlier: number
-  /** The number of the first of the earlier ones; null when there is none. */
+  /** The number of the first earlier deploy; null when there is none. */
   readonly first_earlier_seq: number | null
-  readonly handed_out: number
+  /** Permits of the same kind that the project holds. */
+  readonly granted: number
 }
 
-/** Undefined when the run does not own the deploy, or it has ended. */
-async function findTurn(tx: Tx, run: DeployRun): Promise<TurnState | undefined> {
-  const { rows } = await sql<TurnState>`
+/** Undefined when the run does not own the deploy, or the deploy has ended. */
+async function findPermit(tx: Tx, run: DeployRun): Promise<PermitState | undefined> {
+  const { rows } = await sql<PermitState>`
     select
-      own.turn_at is not null as has_turn,
+      own.turn_at is not null as has_permit,
       own.source_sha256 is null as is_fetch,
       count(*) filter (where other.site_id = own.site_id and other.seq < own.seq) as earlier,
       min(other.seq) filter (where other.site_id = own.site_id and other.seq < own.seq) as first_earlier_seq,
-      count(*) filter (where other.turn_at is not null and other.is_fetch = (own.source_sha256 is null)) as handed_out
+      count(*) filter (where other.turn_at is not null and other.is_fetch = (own.source_sha256 is null)) as granted
     from deploys own
     join (select project_id, site_id, seq, turn_at, ${isFetch} as is_fetch from deploys where ${isUnendedBuild}) other
       using (project_id)
@@ -122,8 +123,8 @@ async function findTurn(tx: Tx, run: DeployRun): Promise<TurnState | undefined> 
   return rows[0]
 }
 
-/** Projects that have a permit free and a build without one: a permit may have been lost. */
-async function listProjectsWithFreeTurns(db: Db, permits: Permits, now: Date): Promise<string[]> {
+/** Lists the projects with a free permit and a build that may have it: a permit may have been lost. */
+async function listProjectsWithFreePermits(db: Db, permits: Permits, now: Date): Promise<string[]> {
   const { rows } = await sql<{ project_id: string }>`
     select distinct project_id from deploys where ${isUnendedBuild}
     group by project_id, ${isFetch}
@@ -135,18 +136,18 @@ async function listProjectsWithFreeTurns(db: Db, permits: Permits, now: Date): P
   return rows.map((row) => row.project_id)
 }
 
-/** Unended deploys by what they wait for. */
+/** Counts the deploys that have not ended, by their state. */
 export function countUnendedDeploys(db: Db) {
   return db
     .selectFrom('deploys')
     .select(['source_kind', 'status'])
     .select((eb) => [
       eb('manifest_sha256', 'is', null).as('is_build'),
-      eb('turn_at', 'is not', null).as('has_turn'),
+      eb('turn_at', 'is not', null).as('has_permit'),
       eb.fn.countAll<number>().as('count'),
       eb.fn.min('created_at').as('oldest'),
     ])
     .where('status', 'in', ['queued', 'building'])
-    .groupBy(['source_kind', 'status', 'is_build', 'has_turn'])
+    .groupBy(['source_kind', 'status', 'is_build', 'has_permit'])
     .execute()
 }

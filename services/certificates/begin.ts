@@ -6,7 +6,7 @@ import { stateOf } from '../domains/domains.ts'
 import type { Services } from '../services.ts'
 import { beginOrder } from './certificates.ts'
 
-/** Writes the order of the certificate of a verified domain; the workflow of the domain starts its workflow. May be repeated. */
+/** Writes the order of the certificate of a verified domain, whose workflow starts that of the order. May be repeated. */
 export async function beginCertificate(services: Services, run: DomainRun): Promise<CertificateStep> {
   const { config, clock } = services
   const step = await withDomainOfRun(services, run, async (tx, domain): Promise<CertificateStep> => {

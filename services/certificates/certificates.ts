@@ -10,13 +10,13 @@ import { type Tx, transact } from '../transact.ts'
 
 export type CertificateRow = Selectable<DB['certificates']>
 
-/** Names one order of one certificate. */
+/** Identifies one order of one certificate. */
 export interface OrderRun {
   readonly certificate_id: string
   readonly order_id: string
 }
 
-/** What the start of an order needs; `project_id` and `site_id` are null for a name of the platform. */
+/** An order with the facts for its start; `project_id` and `site_id` are null for a name of the platform. */
 export interface StartedOrder extends OrderRun {
   readonly name: string
   readonly project_id: string | null
@@ -24,8 +24,8 @@ export interface StartedOrder extends OrderRun {
 }
 
 /**
- * Begins the order of a certificate; one that is under way is kept.
- * @param name of the domain, perhaps a wildcard; of the platform when `domain_id` is null
+ * Begins the order of a certificate, unless one is under way.
+ * @param name the name of the domain, perhaps a wildcard, or of the platform when `domain_id` is null
  */
 export async function beginOrder(
   tx: Tx,
@@ -50,7 +50,7 @@ export async function beginOrder(
   return row
 }
 
-/** A certificate that is wanted: its domain is verified and its site outside the trash. Names of the platform always are. */
+/** Certificates that are wanted: those of the platform, and of verified domains whose site is not in the trash. */
 const wanted = (db: Db) =>
   db
     .selectFrom('certificates')
@@ -63,7 +63,7 @@ const wanted = (db: Db) =>
       ]),
     )
 
-/** Undefined when another order took its place, or nobody may order for the name now. One that has ended well is found. */
+/** Undefined when another order took its place, or the name may not have a certificate now. A successful order is still found. */
 export function findOrder(db: Db, { certificate_id, order_id }: OrderRun): Promise<CertificateRow | undefined> {
   return wanted(db)
     .selectAll('certificates')
@@ -72,7 +72,7 @@ export function findOrder(db: Db, { certificate_id, order_id }: OrderRun): Promi
     .executeTakeFirst()
 }
 
-/** Why a try failed and when the next one begins. False when another order took its place. */
+/** Stores why a try failed and when the next one begins. False when another order took its place. */
 export async function setOrderError(
   db: Db,
   { certificate_id, order_id }: OrderRun,
@@ -87,7 +87,7 @@ export async function setOrderError(
   return changed.numUpdatedRows > 0n
 }
 
-/** Ends an order without a certificate; one that is in use stays. The next order begins at `renew_at`. */
+/** Ends an order without a certificate. A certificate in use stays. The next order begins at `renew_at`. */
 export async function endOrder(
   db: Db,
   { certificate_id, order_id }: OrderRun,
@@ -110,8 +110,8 @@ export interface IssuedCertificate {
 }
 
 /**
- * Keeps the certificate of an order and tells every edge. With the first one of a domain the route of its site changes too: other names of
- * the site may lead there from now on. False when another order took its place, or the name is gone.
+ * Stores the certificate of an order and notifies every edge. The first one of a domain also changes the route of its site, because other
+ * names of the site may redirect there from now on. False when another order took its place, or the name is gone.
  */
 export function storeCertificate(
   services: Services,
@@ -141,7 +141,7 @@ export function storeCertificate(
   })
 }
 
-/** Rows for names of the platform that have none yet; their orders begin with the next {@link listDueNames}. */
+/** Inserts rows for names of the platform that have none yet; their orders begin with the next {@link listDueNames}. */
 export async function insertPlatformNames(tx: Tx, names: readonly string[], now: Date): Promise<void> {
   if (names.length === 0) return
   await tx
@@ -151,7 +151,7 @@ export async function insertPlatformNames(tx: Tx, names: readonly string[], now:
     .execute()
 }
 
-/** Orders of names of the platform that wait for their next try. */
+/** Lists the orders of platform names that wait for their next try. */
 export function listWaitingPlatformOrders(db: Db, names: readonly string[]): Promise<{ order_id: string }[]> {
   if (names.length === 0) return Promise.resolve([])
   return db
@@ -163,7 +163,7 @@ export function listWaitingPlatformOrders(db: Db, names: readonly string[]): Pro
     .execute()
 }
 
-/** How many orders began after the instant, and how many of them are at their first try. */
+/** Counts the orders that began after the instant, and those of them that are at their first try. */
 export async function countOrders(
   db: Db,
   { begunAfter, tryingAfter }: { readonly begunAfter: Date; readonly tryingAfter: Date },
@@ -183,14 +183,14 @@ export async function countOrders(
     .executeTakeFirstOrThrow()
 }
 
-/** Takes one process's turn to begin orders until the transaction ends; false when another has it. */
-export async function tryOrdersTurn(tx: Tx): Promise<boolean> {
+/** Takes the lock for beginning orders until the transaction ends; false when another process has it. */
+export async function tryLockOrders(tx: Tx): Promise<boolean> {
   const { rows } = await sql<{ taken: boolean }>`
     select pg_try_advisory_xact_lock(hashtext('plinth certificate orders')) as taken`.execute(tx)
   return rows[0]?.taken === true
 }
 
-/** Names whose order is due, the most urgent first: those that have none, then by the end of their certificate. */
+/** Lists the names whose order is due, the most urgent first: those without a certificate, then by its expiry. */
 export function listDueNames(
   db: Db,
   now: Date,
@@ -211,7 +211,7 @@ export function listDueNames(
     .execute()
 }
 
-/** Orders under way whose next step was due before the instant: their workflow may have been lost. */
+/** Lists the orders whose next step was due before the instant: their workflow may have been lost. */
 export function listStalledOrders(db: Db, before: Date, limit: number): Promise<StartedOrder[]> {
   return wanted(db)
     .select(['certificates.id as certificate_id', 'certificates.name', 'domains.project_id', 'domains.site_id'])

@@ -1,6 +1,6 @@
 import type { Db } from '../../infra/db/database.ts'
 
-/** @param name the full name that our own authority is asked for, lower-case */
+/** @param name the full name in queries to our own name server, in lower case */
 export async function insertDnsChallenge(db: Db, name: string, value: string, now: Date): Promise<void> {
   await db
     .insertInto('dns_challenges')
@@ -13,13 +13,13 @@ export async function deleteDnsChallenge(db: Db, name: string, value: string): P
   await db.deleteFrom('dns_challenges').where('name', '=', name).where('value', '=', value).execute()
 }
 
-/** Challenges that a crash left open. Answers how many. */
+/** Deletes challenges that a crash left open. Returns their number. */
 export async function deleteOldDnsChallenges(db: Db, before: Date): Promise<number> {
   const { numDeletedRows } = await db.deleteFrom('dns_challenges').where('created_at', '<', before).executeTakeFirst()
   return Number(numDeletedRows)
 }
 
-/** Every open challenge; there are as many as orders at this moment. */
+/** Lists all open challenges, one for each running order. */
 export function listDnsChallenges(db: Db): Promise<{ name: string; value: string }[]> {
   return db.selectFrom('dns_challenges').select(['name', 'value']).execute()
 }

@@ -10,16 +10,16 @@ import {
   insertPlatformNames,
   listDueNames,
   listWaitingPlatformOrders,
-  tryOrdersTurn,
+  tryLockOrders,
 } from './certificates.ts'
 import { deleteOldDnsChallenges } from './dns-challenges.ts'
 
-/** No order takes longer. */
+/** Challenges older than any order. */
 const oldChallengeMs = 3_600_000
 
 /**
- * Begins the orders of names that are due, a few at once: a day on which hundreds of certificates end is spread over hours. Any process may
- * call it at any time. Answers how many it began.
+ * Begins the orders of names that are due, a few at once, so that hundreds of certificates that expire on one day are spread over hours. Any
+ * process may call it at any time. Returns the number of orders that it began.
  */
 export async function startDueOrders(services: Services, now: Date): Promise<number> {
   const { db, config, log } = services
@@ -28,7 +28,7 @@ export async function startDueOrders(services: Services, now: Date): Promise<num
   const before = (ms: number) => new Date(now.getTime() - ms)
   await deleteOldDnsChallenges(db, before(oldChallengeMs))
   return await transact(services, async (tx) => {
-    if (!(await tryOrdersTurn(tx))) return 0
+    if (!(await tryLockOrders(tx))) return 0
     await insertPlatformNames(tx, platformNames, now)
     const { begun, trying } = await countOrders(tx, { begunAfter: before(orderWindowMs), tryingAfter: before(orderTurnMs) })
     const limit = Math.min(maxOrdersTrying - trying, maxOrdersPerWindow - begun)
@@ -45,7 +45,7 @@ export async function startDueOrders(services: Services, now: Date): Promise<num
   })
 }
 
-/** Has the orders of the platform's own names tried at once: at a start, when the operator may have mended what kept them back. */
+/** Retries the orders of the platform's own names at once: at a start, because the operator may have fixed the cause of a failure. */
 export async function retryPlatformOrders(services: Services): Promise<void> {
   const waiting = await listWaitingPlatformOrders(services.db, orderedPlatformNames(services.config))
   await transact(services, (tx) => signalWorkflows(tx, waiting.map(orderRetrySignal)))

@@ -7,16 +7,16 @@ import { mediaTypeOf } from '../../infra/media.ts'
 import type { FactsReader } from './facts-reader.ts'
 import type { BlobFacts } from './facts-thread.ts'
 
-/** Of a file, at most this much is looked at. */
+/** The most bytes of a file that are read. */
 const maxReadBytes = 1024 * 1024
-/** Files of kinds that may be anything are looked at when they are this small. */
+/** Files of unknown kinds are read up to this size. */
 const maxUnknownBytes = 64 * 1024
 const maxCacheBytes = 16 * 1024 * 1024
 
-/** How much of the file is read. */
+/** How many bytes of the file are read. */
 export const bytesToRead = ({ size }: Pick<ManifestEntry, 'size'>) => Math.min(size, maxReadBytes)
 
-/** Whether the content of the file is worth a look. */
+/** Whether the content of the file may lead to a recommendation. */
 export function tellsSomething({ path, size }: ManifestEntry): boolean {
   const type = mediaTypeOf(path)
   if (/^(?:image\/(?!svg)|video\/|audio\/|font\/|application\/(?:wasm|vnd\.ms-fontobject|zip|pdf))/.test(type)) return false
@@ -25,15 +25,15 @@ export function tellsSomething({ path, size }: ManifestEntry): boolean {
 
 type Objects = Pick<ObjectBatch, 'open'>
 
-/** The facts of a few files, in their order. All that is read of them is in memory at once. */
+/** Returns the facts of a few files, in order. Their bytes are in memory at the same time. */
 type ReadBlobs = (
   files: readonly ManifestEntry[],
   from: { readonly objects: Objects; readonly payer: string },
 ) => Promise<BlobFacts[]>
 
 /**
- * Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only what changed. What could not
- * be read in time is remembered as well, as a file without facts.
+ * Facts depend on the content alone, so they are remembered by its hash: the next deploy of a site reads only changed files. Files that could
+ * not be read in time are remembered as well, without facts.
  */
 export function createBlobReader(reader: FactsReader): ReadBlobs {
   const known = new LRUCache<string, BlobFacts>({ maxSize: maxCacheBytes, sizeCalculation: sizeInMemory })
@@ -60,7 +60,7 @@ async function readStart(objects: Objects, { path, sha256 }: ManifestEntry): Pro
   return Buffer.concat(await object.stream(0, maxReadBytes - 1).toArray())
 }
 
-/** Bytes, roughly: what a page of many links takes counts most. */
+/** Roughly the bytes of the facts; a page with many links takes most. */
 function sizeInMemory({ page }: BlobFacts): number {
   if (!page) return 200
   return page.links.reduce((sum, link) => sum + 40 + link.length, 500)

@@ -6,7 +6,7 @@ import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
 export interface FactsReader extends AsyncDisposable {
   /**
    * The facts of the files, in their order; none for a file that takes the thread too long or too much memory.
-   * @param payer the project that the files are of
+   * @param payer the project of the files
    * @throws Error when reading them fails, when the thread cannot be started, or when the reader is closed
    */
   read(files: readonly FileToRead[], payer: string): Promise<BlobFacts[]>
@@ -15,14 +15,14 @@ export interface FactsReader extends AsyncDisposable {
 /** The largest piece of a file that is read, 1 MB, takes 30 ms. */
 const usualDeadlineMs = 5000
 const memoryMb = 128
-/** So that the thread does not wait for this process between two calls. */
+/** Two calls, so that the thread does not wait for this process between them. */
 const maxPosted = 2
 
 /**
- * Reads files of tenants in a thread of its own, so that no file holds the event loop of this process or uses up its memory. The thread
- * is ended when files of one call take more than `deadlineMs` of processor time, and another one is started for those behind them. Projects
- * share the thread fairly, however many checks each of them has. It is ready when it is returned, because the checks of an answer have only
- * 150 ms, which starting the thread alone may take.
+ * Reads files of tenants in a thread of its own, so that no file blocks the event loop of this process or uses up its memory. When the files
+ * of one call take more than `deadlineMs` of processor time, the thread is ended and another one is started for the remaining files. Projects
+ * share the thread fairly, regardless of their number of checks. The thread is ready when the reader is returned, because the checks of a
+ * response have only 150 ms, which starting the thread alone may take.
  */
 export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<FactsReader> {
   const start = () => startLimitedThread<FactsCalls>(join(import.meta.dirname, 'facts-thread.ts'), { deadlineMs, memoryMb })
@@ -32,7 +32,7 @@ export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<Fac
   let thread = await start()
   let next: Promise<LimitedThread<FactsCalls>> | undefined
 
-  /** The thread, or another one in the place of one that has ended. */
+  /** The thread, or a new one when it has ended. */
   async function living(): Promise<LimitedThread<FactsCalls>> {
     if (isClosed) throw closed()
     if (!thread.ended.aborted) return thread

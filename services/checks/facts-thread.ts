@@ -11,15 +11,15 @@ export interface FileToRead {
   readonly page: boolean
 }
 
-/** What the bytes of a file tell, wherever it is published. */
+/** The facts of a file's bytes, whatever its path is. */
 export interface BlobFacts {
   readonly page?: PageFacts
-  /** The kind of a secret in it. */
+  /** The kind of a secret that it contains. */
   readonly secret?: string
 }
 
 const calls = {
-  /** As JSON, which costs a fifth less than a copy. */
+  /** Returns JSON, which costs a fifth less than a structured clone. */
   readFacts: (files: readonly FileToRead[]) => JSON.stringify(files.map(factsOf)),
 }
 export type FactsCalls = typeof calls
@@ -29,7 +29,7 @@ serveCalls(calls)
 function factsOf({ bytes, page }: FileToRead): BlobFacts {
   if (isUtf16(bytes)) return {}
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  // patterns of secrets are ASCII, and one byte per character is searched fastest
+  // patterns of secrets are ASCII, and text with one byte per character is searched fastest
   const text = page ? buffer.toString('utf8') : buffer.toString('latin1')
   const secret = findSecret(text)
   return { ...(secret && { secret }), ...(page && { page: readPageFacts(text) }) }

@@ -10,23 +10,23 @@ import type { BlobFacts } from './facts-thread.ts'
 import { createPace } from './pace.ts'
 
 export interface CheckOptions {
-  /** The project that the files are of; projects share the thread that reads them. */
+  /** The project of the files; projects share the thread that reads them. */
   readonly payer: string
   readonly budgetMs: number
   readonly signal?: AbortSignal
-  /** Where the files are when they are not in the storage yet. */
+  /** The batch that has the files while they are not in the storage yet. */
   readonly objects?: Pick<ObjectBatch, 'open'>
 }
 
 export interface CheckResult {
   readonly recommendations: Recommendation[]
-  /** False when the budget did not suffice for all files. */
+  /** False when the budget was too small for all files. */
   readonly complete: boolean
 }
 
 export interface SiteChecks {
   /**
-   * Looks a published file set through. Answers what it has found when the budget ends.
+   * Checks a published set of files. Returns the findings so far when the budget ends.
    * @throws Error when the storage lacks a file
    */
   findRecommendations(files: readonly ManifestEntry[], options: CheckOptions): Promise<CheckResult>
@@ -37,11 +37,11 @@ type ReadFacts = (files: readonly ManifestEntry[]) => Promise<FileFacts[]>
 
 /** Files that are read together: with a call of the thread for each file, 2,000 small pages take 1.4 times the processor time. */
 const batchFiles = 32
-/** They take the thread about 30 ms, so that others wait for no longer. */
+/** A batch takes the thread about 30 ms, for which others wait. */
 const batchBytes = 1024 * 1024
 const nothing: BlobFacts = {}
 
-/** @param reader one for a process; it stays open for as long as checks are made */
+/** @param reader shared by the process; it must stay open while there are checks */
 export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
   const read = createBlobReader(reader)
   return {
@@ -55,14 +55,14 @@ export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
       const startedAt = performance.now()
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()
-      // a storage that hangs does not hold the caller longer than its budget
+      // the caller waits no longer than its budget, even when the storage hangs
       const complete = await endWithin(budgetMs, judgeFiles(files, factsOf, findings, isOver))
       return { recommendations: findings.list(), complete }
     },
   }
 }
 
-/** Judges the files in their order, so that the list is the same every time. False when it is over before the last. */
+/** Judges the files in order, so that the list is the same every time. False when the time ends before the last. */
 async function judgeFiles(
   files: readonly ManifestEntry[],
   factsOf: ReadFacts,
@@ -115,7 +115,7 @@ function* batchesOf(files: readonly ManifestEntry[]): Generator<ManifestEntry[]>
   if (batch.length > 0) yield batch
 }
 
-/** False when the time is over first; what still runs then ends by itself. */
+/** False when the time ends first; the work then ends by itself. */
 async function endWithin(limitMs: number, work: Promise<boolean>): Promise<boolean> {
   const timer = new AbortController()
   const late = pause(limitMs, false, { signal: timer.signal }).catch(() => false)

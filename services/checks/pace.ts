@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 
 const maxHoldMs = 5
 
-/** A function to await between steps of a long computation: it lets others run when the event loop has been held for long. */
+/** Makes a function to await between steps of a long computation. It yields to the event loop when that was blocked for long. */
 export function createPace(): () => Promise<void> {
   let turnAt = performance.now()
   return async () => {

@@ -18,11 +18,11 @@ export function readPageFacts(html: string): PageFacts {
 
 type Attributes = ReadonlyMap<string, string>
 
-/** Attributes that tell something; the values of others are never copied. */
+/** The attributes that are read; the values of others are never copied. */
 const telling = new Set(
   'alt aria-hidden content data height href http-equiv lang name poster rel role src srcset type width'.split(' '),
 )
-/** Tags whose attributes are read, by what they tell. */
+/** The tags whose attributes are read, with their readers. */
 const readers: Readonly<Record<string, (page: Page, attributes: Attributes) => void>> = {
   html: (page, attributes) => {
     page.isDocument = true
@@ -103,10 +103,10 @@ function createPage() {
 }
 
 const maxSetLength = 16_384
-/** Addresses of the own machine are none that a browser would refuse. */
+/** Whether a browser would refuse the address as insecure; those of the local machine are allowed. */
 const isInsecure = (reference: string) => /^\s*http:\/\/(?!localhost\b|127\.|\[::1\])/i.test(reference)
 
-/** Not there for people: hidden from them, or a counting pixel. */
+/** Whether an image is not meant to be seen: it is hidden, or a tracking pixel. */
 function isHiddenImage(attributes: Attributes): boolean {
   const role = attributes.get('role')
   if (attributes.get('aria-hidden') === 'true' || role === 'presentation' || role === 'none') return true
@@ -122,7 +122,7 @@ function readMeta(page: Page, attributes: Attributes): void {
   if (attributes.get('http-equiv')?.toLowerCase() === 'refresh' && /url/i.test(content)) page.forwards = true
 }
 
-/** Relations whose target the site is to have; others name hosts, profiles or this very page. */
+/** Relations whose target the site must have; others name hosts, profiles or the page itself. */
 const loadedRelations = /\b(?:stylesheet|icon|manifest|preload|modulepreload|apple-touch-icon)\b/i
 
 function readLink(page: Page, attributes: Attributes): void {
@@ -134,7 +134,7 @@ function readLink(page: Page, attributes: Attributes): void {
 
 const isProgram = (type: string | undefined) => !type || /javascript|ecmascript|^module$|babel|jsx|typescript/i.test(type)
 
-/** A script of the site itself may route; of those written into the page only what says so, for most count visits or switch themes. */
+/** A script file of the site may handle navigation. An inline script counts only when it says so, because most count visits or switch themes. */
 function readScript(page: Page, attributes: Attributes): void {
   const source = attributes.get('src')
   page.load(source)
@@ -144,7 +144,7 @@ function readScript(page: Page, attributes: Attributes): void {
 
 const routes = /\bimport\s*\(|pushState|popstate|hashchange|router/i
 
-/** Follows the tokens of one page; every token costs what it is long. */
+/** Reads the tokens of one page, each in time linear to its length. */
 function createReader(html: string) {
   const page = createPage()
   let read: ((page: Page, attributes: Attributes) => void) | undefined
@@ -153,7 +153,7 @@ function createReader(html: string) {
   let value = ''
   let tag = ''
   let foreignDepth = 0
-  // decided once per tag: a page may have a long type, and behind it many pieces of text
+  // decided once per tag: a page may have a long type, followed by many pieces of text
   let inProgram = false
 
   const endTag = () => {
@@ -214,9 +214,9 @@ function createReader(html: string) {
 }
 
 const maxNameLength = 12
-/** Lower-case; empty for names that are longer than any that tells something. */
+/** The name in lower case; empty for names longer than any that matters. */
 const nameOf = (html: string, start: number, end: number) =>
   end - start > maxNameLength ? '' : html.slice(start, end).toLowerCase()
 
-/** In SVG and MathML, a title is none of the page and a script is plain markup. */
+/** In SVG and MathML, a title is not the page's, and a script is plain markup. */
 const isForeignTag = (tag: string) => tag === 'svg' || tag === 'math'

@@ -17,16 +17,16 @@ export interface StoredFiles extends Request {
   readonly files: readonly ManifestEntry[]
   /** Files that name a blob of the project by its hash alone. */
   readonly references: readonly { readonly path: string; readonly sha256: string }[]
-  /** What there is to recommend; undefined while the files are still looked through. */
-  readonly advice?: () => readonly Recommendation[] | undefined
+  /** The recommendations; undefined while the files are still being checked. */
+  readonly recommendations?: () => readonly Recommendation[] | undefined
 }
 
 /** A deploy whose bytes are in its upload, or stored: an archive to build, or a manifest of stored files. */
 export type StoredDeploy = StoredFiles | (Request & { readonly source: NonNullable<NewDeploy['source']> })
 
 /**
- * Accepts a deploy: gates, the row, the start of its workflow and the places of its objects in one transaction. What it returns is durable.
- * @throws AppError as the gates say; `conflict` when the site is in the trash; `invalid` for a reference to a blob that is not the project's
+ * Accepts a deploy: gates, the row, the start of its workflow and the publication of its objects, in one transaction. The returned deploy is durable.
+ * @throws AppError from the gates; `conflict` when the site is in the trash; `invalid` for a reference to a blob that is not the project's
  */
 export function acceptDeploy(
   services: Services,
@@ -39,7 +39,8 @@ export function acceptDeploy(
     if ('files' in deploy) requireReferences(deploy, added)
     await checkDeployGates(tx, services, project, { addedBytes: bytesOf(added), activate: deploy.activate, upload: upload.id })
     const { source_kind, activate } = deploy
-    const content = 'files' in deploy ? { copy: deploy.copy, recommendations: deploy.advice?.() } : { source: deploy.source }
+    const content =
+      'files' in deploy ? { copy: deploy.copy, recommendations: deploy.recommendations?.() } : { source: deploy.source }
     const row = await queueDeploy(tx, site, { source_kind, activate, ...content }, services.clock())
     if ('files' in deploy) await addBlobsOfDeploy(tx, project.id, deploy.files)
     tx.afterCommit(() => services.log.info({ deploy_id: row.id, site_id: site.id, source_kind }, 'deploy accepted'))
@@ -55,7 +56,7 @@ export interface DeployedSite {
 
 /**
  * Writes the row of a deploy and the start of its workflow. The caller holds the project's lock and has passed the gates.
- * @param git_ref of a git deploy: its branch or preview
+ * @param git_ref the branch or preview of a git deploy
  * @throws AppError `conflict` when the site is in the trash
  */
 export async function queueDeploy(
@@ -72,7 +73,7 @@ export async function queueDeploy(
   return row
 }
 
-/** A purge or the sweeper may have taken a referenced blob since it was looked up; from now on the rows are kept. */
+/** A purge or the sweeper may have removed a referenced blob since it was looked up; from now on the rows are kept. */
 function requireReferences({ source_kind, references }: StoredFiles, added: readonly Blob[]): void {
   const absent = new Set(added.map((blob) => blob.sha256))
   const missing = references.filter((file) => absent.has(file.sha256))

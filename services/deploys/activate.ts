@@ -8,7 +8,7 @@ import { type DeployRow, isOvertaken, lockSiteOfDeploy, setActive, supersedeDepl
 import { applyRetention } from './retention.ts'
 
 /**
- * Makes the deploy the live one, because its owner wants it. The edge follows with the commit; then older deploys are purged.
+ * Activates a deploy for its owner. The edge is notified with the commit; then older deploys are purged.
  * @throws AppError `conflict` when its state forbids it
  */
 export async function activateDeploy(
@@ -33,7 +33,7 @@ export async function activateDeploy(
 
 export const filesDeleted = () => conflict('the files of this deploy were deleted; deploy again')
 
-/** The deploy is live whatever becomes of the old ones; the next activation tries again. */
+/** Applies the retention. A failure does not matter: the deploy is live, and the next activation retries. */
 async function retain(services: Services, site_id: string): Promise<void> {
   try {
     await applyRetention(services, site_id)

@@ -15,18 +15,18 @@ export interface NewDeploy {
   readonly project_id: string
   readonly source_kind: SourceKind
   readonly activate: boolean
-  /** The archive in the CAS; absent when the files are stored already or are still to be fetched. */
+  /** The archive in the CAS; absent when the files are stored already or must still be fetched. */
   readonly source?: { readonly sha256: string; readonly size: number }
-  /** What is already known of a deploy whose files are stored. */
+  /** The known facts of a deploy whose files are stored. */
   readonly copy?: {
     readonly manifest_sha256: string
     readonly file_count: number
     readonly total_bytes: number
     readonly skipped_paths: string[]
   }
-  /** What a look through all of its files found. */
+  /** The recommendations of a check of all its files. */
   readonly recommendations?: readonly Recommendation[] | undefined
-  /** What is said of the commit that a git deploy will fetch. */
+  /** What the push said about the commit of a git deploy. */
   readonly git?: GitSource | null
   /** The preview that a git deploy is for; null is the branch that goes live. */
   readonly git_preview_id?: string | null
@@ -60,7 +60,7 @@ export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promis
     .executeTakeFirstOrThrow()
 }
 
-/** Newest first; `before` is the id of the deploy after which the page begins. */
+/** Lists deploys, newest first; `before` is the id of the last deploy of the previous page. */
 export function listDeploys(
   db: Db,
   projectId: string,
@@ -92,7 +92,7 @@ export function findDeploy(db: Db, projectId: string, id: string): Promise<Deplo
   return db.selectFrom('deploys').selectAll().where('project_id', '=', projectId).where('id', '=', id).executeTakeFirst()
 }
 
-/** Those of the deploys that were accepted at the instant or later; of any project, for the platform's own cleaning. */
+/** Returns those of the deploys that were accepted at the instant or later, of any project, for the platform's own cleaning. */
 export async function listDeploysSince(db: Db, ids: readonly string[], since: Date): Promise<string[]> {
   const rows = await db.selectFrom('deploys').select('id').where('id', 'in', ids).where('created_at', '>=', since).execute()
   return rows.map((row) => row.id)
@@ -125,13 +125,13 @@ export async function isOvertaken(tx: Tx, deploy: Pick<DeployRow, 'site_id' | 's
   return later !== undefined
 }
 
-/** Built, but a later deploy is live already: reachable by a rollback only. */
+/** Marks a built deploy as superseded, because a later one is live already: only a rollback reaches it. */
 export async function supersedeDeploy(tx: Tx, id: string): Promise<void> {
   await tx.updateTable('deploys').set({ status: 'superseded' }).where('id', '=', id).where('status', '=', 'ready').execute()
 }
 
 /**
- * Makes the deploy the live one and ends its preview link. The caller holds the site's lock and has checked that the deploy may be
+ * Makes a deploy live and ends its preview link. The caller holds the site's lock and has checked that the deploy may be
  * activated. Returns the id of the deploy that was live before, null when there was none.
  */
 export async function setActive(
@@ -159,7 +159,7 @@ export async function setActive(
   return { deploy: active, previous_deploy_id: previous?.id ?? null }
 }
 
-/** What is to be looked through; undefined when that was done, is not wanted or cannot be done. */
+/** Finds a deploy that still has to be checked; undefined when that was done, is not wanted or not possible. */
 export function findUncheckedDeploy(db: Db, id: string): Promise<{ project_id: string; manifest_sha256: string } | undefined> {
   return db
     .selectFrom('deploys')
@@ -174,7 +174,7 @@ export function findUncheckedDeploy(db: Db, id: string): Promise<{ project_id: s
     .executeTakeFirst()
 }
 
-/** Keeps what was found first: the files of a deploy never change. */
+/** Stores recommendations, unless there are some already: the files of a deploy never change. */
 export async function setRecommendations(db: Db, id: string, list: readonly Recommendation[]): Promise<void> {
   await db
     .updateTable('deploys')

@@ -12,13 +12,13 @@ interface DeployFacts {
   /** Bytes that the deploy adds to the project's storage, as far as known. */
   readonly addedBytes: number
   readonly activate: boolean
-  /** What brings the bytes: uploads that began later do not count. */
+  /** The upload with the bytes: uploads that began later do not count. */
   readonly upload?: string
 }
 
 /**
  * The gates of every deploy route, in the specification's order: storage (409), rate and build minutes (429), suspension (402),
- * previews (402). Exact when the project is locked, else an early refusal.
+ * previews (402). It is exact when the project is locked, and otherwise an early refusal.
  */
 export async function checkDeployGates(
   db: Db,

@@ -14,10 +14,10 @@ import type { Tx } from '../transact.ts'
 import { type DeployRow, findDeploy, lockSiteOfDeploy } from './deploys.ts'
 
 /**
- * Deletes the files of a deploy; its record stays. The flag, its part of the project's storage and the links that show it go in one transaction.
+ * Deletes the files of a deploy; its record stays. The flag, the project's use of the storage and the preview links change in one transaction.
  * @param stillWanted asked under the locks, for a choice that was made before them
- * @returns false when its status forbids it, it was done before, or it is not wanted any more
- * @throws AppError `unavailable` when the storage does not answer: nothing has changed then
+ * @returns false when its status forbids it, it was purged before, or it is not wanted any more
+ * @throws AppError `unavailable` when the storage does not answer; nothing has changed then
  */
 export async function purgeDeploy(
   services: Services,
@@ -44,7 +44,7 @@ export async function purgeDeploy(
 }
 
 /**
- * Deletes the files of a deploy because its owner wants it. May be repeated.
+ * Deletes the files of a deploy for its owner. May be repeated.
  * @throws AppError `conflict` when its status forbids it; as {@link purgeDeploy}
  */
 export async function deleteDeployFiles(services: Services, deploy: DeployRow): Promise<void> {
@@ -69,7 +69,7 @@ async function filesOf(cas: Cas, manifestSha256: string | null, log: Logger) {
   }
 }
 
-/** Marks the artifacts as deleted; the record stays. Undefined when its status forbids it or it was done before. */
+/** Marks the artifacts as deleted; the record stays. Undefined when its status forbids it or they were deleted before. */
 function markPurged(tx: Tx, projectId: string, id: string): Promise<DeployRow | undefined> {
   return tx
     .updateTable('deploys')

@@ -4,7 +4,7 @@ import type { Services } from '../services.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 import { retryDeploy } from './runs.ts'
 
-/** Starts the next attempt of a stalled deploy, which has no permit: it asks for one again. False when the deploy moved in the meantime. */
+/** Starts the next attempt of a stalled deploy, which has no permit and requests one again. False when the deploy has moved on. */
 export function restartDeploy(services: Services, deploy: StartedDeploy): Promise<boolean> {
   return withProject(services, deploy.project_id, async (tx) => {
     if (!(await retryDeploy(tx, deploy.deploy_id, deploy.attempt))) return false

@@ -15,9 +15,9 @@ import { purgeDeploy } from './purge.ts'
 const expiryOf = ({ clock }: Services) => new Date(clock().getTime() - previewLinkPeriodMs)
 
 /**
- * Purges the inactive deploys of a site beyond those that its plan keeps for a rollback, and ends preview links that are too old.
- * A deploy with a younger link is neither counted nor purged. Answers how many were purged; may be repeated.
- * @throws AppError `unavailable` when the storage does not answer: the rest stays for the next time
+ * Purges the inactive deploys of a site beyond those that its plan keeps for a rollback, and ends expired preview links.
+ * A deploy with a current link is neither counted nor purged. Returns the number of purged deploys; may be repeated.
+ * @throws AppError `unavailable` when the storage does not answer; the rest is left for the next time
  */
 export async function applyRetention(services: Services, siteId: string): Promise<number> {
   const { db, config, log } = services
@@ -58,8 +58,8 @@ async function closeOldGitPreviews(services: Services, siteId: string, pushedBy:
 }
 
 /**
- * Does what time alone asks for: {@link applyRetention} for every site with a preview that is too old. A site that fails is logged
- * and left for the next time. Answers how many deploys were purged.
+ * Runs {@link applyRetention} for every site with an expired preview. A site that fails is logged and left for the next time. Returns the
+ * number of purged deploys.
  */
 export async function applyRetentionEverywhere(services: Services): Promise<number> {
   const { db, log } = services
@@ -78,8 +78,8 @@ export async function applyRetentionEverywhere(services: Services): Promise<numb
 
 /**
  * Inactive deploys of the site that keep their files, besides those that wait for their activation and those that a link shows which was
- * issued later than `issuedAfter`, or whose branch was pushed to later. The one that was live or made last comes first: it is what a rollback wants.
- * @param skip how many of them stay
+ * issued later than `issuedAfter`, or whose branch was pushed to later. The one that was live or created last comes first, because a rollback wants it.
+ * @param skip how many of them to keep
  */
 function listExcessDeploys(
   db: Db,

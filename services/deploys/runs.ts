@@ -5,16 +5,16 @@ import type { DB } from '../../infra/db/schema.ts'
 import type { Tx } from '../transact.ts'
 import type { DeployRow } from './deploys.ts'
 
-// A deploy on its way: only the run of its workflow that owns it moves it on.
+// The progress of a deploy: only the run of its workflow that owns it may change its status.
 
-/** One run of the workflow of one attempt: only it may move the deploy on. */
+/** One run of the workflow of one attempt. */
 export interface DeployRun {
   readonly deploy_id: string
   readonly attempt: number
   readonly run_id: string
 }
 
-/** What the workflow needs to know of the deploy that it claimed. */
+/** The facts of a claimed deploy for its workflow. */
 export interface ClaimedDeploy {
   readonly status: DeployStatus
   readonly seq: number
@@ -24,15 +24,15 @@ export interface ClaimedDeploy {
   readonly activate: boolean
   readonly source_kind: SourceKind
   readonly has_source: boolean
-  /** The files are stored already. */
+  /** Whether the files are stored already. */
   readonly is_stored: boolean
   /** The branch or preview of a git deploy. */
   readonly git_ref: string | null
-  /** The site wants recommendations, and the files have not been looked through. */
+  /** Whether the site has checks enabled and the files were not checked yet. */
   readonly to_check: boolean
 }
 
-/** The branch or the preview that a git deploy is of, as far as known. */
+/** The branch or preview of a git deploy, as far as known. */
 const refOfDeploy = sql<string | null>`
   case when deploys.source_kind = 'git' then coalesce(
     deploys.git ->> 'ref',
@@ -40,8 +40,8 @@ const refOfDeploy = sql<string | null>`
     (select branch from git_connections where git_connections.site_id = deploys.site_id)) end`.as('git_ref')
 
 /**
- * Takes the deploy for a run. Stored files are `building` from now on, what is to be built stays `queued` until {@link markBuilding},
- * `ready` (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
+ * Claims a deploy for a run. Stored files become `building`; a deploy that has to be built stays `queued` until {@link markBuilding}; `ready`
+ * (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
  */
 export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
   const claimed = await db
@@ -93,7 +93,7 @@ export interface BuildOutcome {
   readonly total_bytes: number
 }
 
-/** `building` → `ready`. Undefined when this run no longer owns an unended deploy. Copies know their outcome already. */
+/** `building` → `ready`. Undefined when this run no longer owns an unended deploy. Stored files have their outcome already. */
 export function readyDeploy(tx: Tx, run: DeployRun, outcome: BuildOutcome | null, now: Date): Promise<DeployRow | undefined> {
   return endBuild(tx, run, { ...outcome, status: 'ready' }, now)
 }
@@ -112,15 +112,15 @@ export function failDeploy(
 
 type BuildEnd = Omit<Updateable<DB['deploys']>, 'skipped_paths'> & { readonly skipped_paths?: string[] }
 
-/** The source is not needed again, whatever came of it. */
+/** Ends a build. Its source is not needed any more, whatever the result. */
 function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd, now: Date): Promise<DeployRow | undefined> {
-  // the word that a runner has begun may be lost or late; what has a result did begin
+  // the signal that a runner has begun may be lost or late, but a build with a result has begun
   const began = change.build_mode ? new Date(now.getTime() - (change.build_seconds ?? 0) * 1000) : null
   return tx
     .updateTable('deploys')
     .set((eb) => ({
       ...change,
-      // what was left out of a repository is there already
+      // keeps the paths that were left out of the repository
       skipped_paths: sql<string[]>`skipped_paths || ${skipped_paths ?? []}::text[]`,
       started_at: eb.fn.coalesce('started_at', sql<Date | null>`${began}::timestamptz`),
       finished_at: now,
@@ -146,7 +146,7 @@ export async function findSource(tx: Tx, run: DeployRun): Promise<string | null>
   return row?.source_sha256 ?? null
 }
 
-/** What the run has made of its deploy; undefined when another run owns it. */
+/** The state of the run's deploy; undefined when another run owns it. */
 export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow, 'status' | 'error'> | undefined> {
   return db
     .selectFrom('deploys')
@@ -157,7 +157,7 @@ export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow,
     .executeTakeFirst()
 }
 
-/** Deploys after `afterId` that nobody has moved since `before`, in the order of their ids: what a crash may have left. */
+/** Lists deploys after `afterId` that have not changed since `before`, by id: a crash may have left them. */
 export function listStalledDeploys(db: Db, before: Date, page: { limit: number; afterId: string | undefined }) {
   return db
     .selectFrom('deploys')
@@ -174,8 +174,7 @@ export function listStalledDeploys(db: Db, before: Date, page: { limit: number; 
 }
 
 /**
- * Gives a stalled deploy its next attempt, which has to wait for a permit again; what it has built already is kept. False when it moved in
- * the meantime.
+ * Begins the next attempt of a stalled deploy, which must wait for a permit again; its built files are kept. False when it has moved on.
  */
 export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<boolean> {
   const result = await tx
@@ -195,6 +194,6 @@ export async function retryDeploy(tx: Tx, id: string, attempt: number): Promise<
   return result.numUpdatedRows > 0n
 }
 
-/** Queued, in work, or built but neither published nor purged although publishing was asked for. */
+/** Queued or building, or built but neither published nor purged although it is to be published. */
 const isUnfinished = sql<boolean>`
   (deploys.status in ('queued', 'building') or (deploys.status = 'ready' and deploys.activate and not deploys.artifacts_purged))`

@@ -2,10 +2,10 @@ import { sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
 import type { Feed } from '../../infra/db/feed.ts'
 
-/** A certificate as the edge keeps it. The key is opened only when it is used. */
+/** A certificate in the edge's memory. Its key is opened only when it is used. */
 export interface StoredCertificate {
   readonly id: string
-  /** The one name that it is for; `*.` stands for one label. */
+  /** Its one name; `*.` stands for one label. */
   readonly name: string
   /** PEM, the certificate first. */
   readonly certificate: string
@@ -15,11 +15,11 @@ export interface StoredCertificate {
 }
 
 export interface CertificateSink {
-  /** The version that is kept of a row; undefined when it is not known. */
+  /** The known version of a row; undefined when the row is unknown. */
   versionOf(id: string): number | undefined
-  /** Certificates that may have changed, and ids of rows that are gone. */
+  /** Applies certificates that may have changed, and ids of deleted rows. */
   apply(certificates: readonly StoredCertificate[], goneIds: readonly string[]): void
-  /** Every row there is: others have been deleted. */
+  /** Takes the ids of all rows: all others have been deleted. */
   keepOnly(ids: ReadonlySet<string>): void
 }
 
@@ -27,12 +27,12 @@ const channel = 'certificates'
 /** Rows of one read: a chain with its key has about five kilobytes. */
 const batchSize = 200
 
-/** Tells every edge at the commit that a certificate has changed. */
+/** Notifies every edge at the commit that a certificate has changed. */
 export async function notifyCertificate(db: Db, id: string): Promise<void> {
   await sql`select pg_notify(${channel}, ${id}::text)`.execute(db)
 }
 
-/** Only what has a higher version than the known one is read whole. */
+/** Reads only certificates in full whose version is higher than the known one. */
 export const certificateFeed = (sink: CertificateSink): Feed => {
   async function readNew(db: Db, rows: readonly { id: string; version: number }[]): Promise<void> {
     const wanted = rows.filter(({ id, version }) => (sink.versionOf(id) ?? 0) < version).map(({ id }) => id)

@@ -6,12 +6,12 @@ import { type Feed, type FollowOptions, follow, type SetConnected } from '../../
 import type { DB } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
 
-/** What the edge has to know of one site. */
+/** The facts of one site that the edge needs. */
 export interface Route {
   readonly site_id: string
   readonly subdomain: string
   readonly enabled: boolean
-  /** The project is suspended for non-payment. */
+  /** Whether the project is suspended for non-payment. */
   readonly suspended: boolean
   readonly trashed: boolean
   /** Grows with every change of the route. */
@@ -19,11 +19,11 @@ export interface Route {
   /** The live deploy and its manifest in the CAS; null when nothing is live. */
   readonly deploy_id: string | null
   readonly manifest_sha256: string | null
-  /** Deploys that are shown to whoever has the link. */
+  /** The preview links. */
   readonly previews: readonly RoutePreview[]
-  /** Subdomains that the site had before, which lead to the present one for a while. */
+  /** Former subdomains, which redirect to the current one for a while. */
   readonly former: readonly FormerSubdomain[]
-  /** Custom domains whose owner has proved it; `*.` stands for one label. */
+  /** Verified custom domains; `*.` stands for one label. */
   readonly domains: readonly RouteDomain[]
 }
 
@@ -35,7 +35,7 @@ export interface FormerSubdomain {
 
 export interface RouteDomain {
   readonly domain: string
-  /** The domain of the same site that answers in its place; null when it answers itself. */
+  /** The domain of the same site to which it redirects; null when it serves the site itself. */
   readonly primary: string | null
 }
 
@@ -48,7 +48,7 @@ export interface RoutePreview {
 const channel = 'routes'
 
 /**
- * Gives the sites their next route version and tells every edge at the commit. To be called last in the transaction
+ * Gives the sites their next route version and notifies every edge at the commit. To be called last in the transaction
  * that changed what a {@link Route} shows. NOTIFY takes a global lock at commit, so only route changes may use it.
  */
 export async function bumpRoutes(db: Db, where: { readonly site_id: string } | { readonly project_id: string }): Promise<void> {
@@ -60,16 +60,16 @@ export async function bumpRoutes(db: Db, where: { readonly site_id: string } | {
     select pg_notify(${channel}, id || ':' || version) from changed`.execute(db)
 }
 
-/** Tells every edge at the commit that a site is gone. To be called last in the transaction that deletes its row. */
+/** Notifies every edge at the commit that a site was removed. To be called last in the transaction that deletes its row. */
 export async function notifyRemoved(tx: Db, siteId: string): Promise<void> {
   await sql`select pg_notify(${channel}, ${siteId}::text || ':')`.execute(tx)
 }
 
-/** Where a feed puts what it reads. Calls come one at a time; a later call never carries an older state of the database. */
+/** Receives the routes of a feed. Calls come one at a time, and a later call never has an older state of the database. */
 export interface RouteSink {
-  /** Every route there is: what is absent has been deleted. */
+  /** Takes all routes: absent ones have been deleted. */
   replaceAll(routes: readonly Route[]): void
-  /** Routes that may have changed, and ids of sites that are gone. */
+  /** Takes routes that may have changed, and ids of removed sites. */
   apply(routes: readonly Route[], goneSiteIds: readonly string[]): void
   readonly setConnected: SetConnected
 }
@@ -96,7 +96,7 @@ export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>): Feed =
   },
 })
 
-/** Follows every route until disposed. While PostgreSQL is away it tries again, and the sink keeps what it has. */
+/** Follows every route until disposed. While PostgreSQL is away it retries, and the sink keeps its routes. */
 export const followRoutes = (url: string, sink: RouteSink, options?: FollowOptions): AsyncDisposable =>
   follow(url, [routeFeed(sink)], sink.setConnected, options)
 
@@ -143,7 +143,7 @@ const formerSubdomains = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'subdomains'>
     .select('subdomains.subdomain')
     .select(sql<string>`to_char(subdomains.held_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`.as('until'))
     .whereRef('subdomains.site_id', '=', 'sites.id')
-    // one that the site is about to take back redirects until then
+    // a name that the site is about to take back redirects until then
     .where('subdomains.kind', 'in', ['former', 'pending'])
     .where('subdomains.held_until', 'is not', null)
 

@@ -9,28 +9,28 @@ import type { Tx } from '../transact.ts'
 import { findConnection } from './connections.ts'
 import { joinWaitingDeploy } from './deploys.ts'
 
-/** What of a preview its deploy needs. */
+/** The facts of a preview for its deploy. */
 interface DeployedPreview {
   readonly id: string
   readonly ref: string
 }
 
 export interface GitDeploy {
-  /** What a push says of its commit; null when nothing is known. */
+  /** What the push says about its commit; null when nothing is known. */
   readonly git: GitSource | null
-  /** Names the delivery of a webhook in the log. */
+  /** The id of the webhook delivery, for the log. */
   readonly delivery?: string | undefined
   /**
-   * Runs first in the same transaction, under the project's lock, and may throw to refuse. Answers the preview that is deployed; without
-   * one it is the connected branch, which goes live.
+   * Runs first in the same transaction, under the project's lock, and may throw to refuse. Returns the preview to deploy; without
+   * one, the connected branch is deployed and goes live.
    */
   readonly before?: (tx: Tx) => Promise<DeployedPreview | undefined>
 }
 
 /**
- * Accepts a deploy whose source is fetched when it has a permit. While one of the same ref waits, a further one joins it and is answered as
- * it (`merged`): it is no new deploy. What it returns is durable.
- * @throws AppError as the gates say; `conflict` when the site is in the trash or not connected
+ * Accepts a deploy whose source is fetched when it has a permit. While a deploy of the same ref waits, a further one joins it (`merged`), and no
+ * new deploy is created. The returned deploy is durable.
+ * @throws AppError from the gates; `conflict` when the site is in the trash or not connected
  */
 export function acceptGitDeploy(
   services: Services,

@@ -20,7 +20,7 @@ import {
 type Site = Pick<SiteRow, 'id' | 'project_id'>
 
 /**
- * Connects the repository to the site, or changes the connection. What was known of another repository is forgotten.
+ * Connects a repository to the site, or changes the connection. The state of another repository is forgotten.
  * @param token kept when undefined, erased by null
  * @throws AppError `invalid` when the kept token is for another server; `conflict` when the site is in the trash
  */
@@ -41,7 +41,7 @@ export function connectRepository(
   })
 }
 
-/** Forgets the repository with its token, webhook and deploy hook. Does nothing when none is connected. */
+/** Disconnects the repository, with its token, webhook and deploy hook. Does nothing when none is connected. */
 export function disconnectRepository(services: Services, { id: site_id, project_id }: Site): Promise<void> {
   return withProject(services, project_id, async (tx) => {
     await lockSite(tx, project_id, site_id)
@@ -51,7 +51,7 @@ export function disconnectRepository(services: Services, { id: site_id, project_
   })
 }
 
-/** Nothing of a repository holds for another one: previews, approvals, comments, reports. The caller holds the locks of project and site. */
+/** Forgets the previews, approvals, comments and reports of a repository, which do not apply to another one. The caller holds the locks of project and site. */
 async function forgetRepository(tx: Tx, siteId: string, now: Date): Promise<void> {
   await forgetForge(tx, siteId)
   await closeGitPreviewsOfSite(tx, siteId, now)
@@ -60,7 +60,7 @@ async function forgetRepository(tx: Tx, siteId: string, now: Date): Promise<void
 const sealToken = ({ keyring }: Services, siteId: string, token: string | null) =>
   token && seal(keyring, token, { table: 'git_connections', id: siteId, column: 'token_sealed' })
 
-/** @throws AppError `invalid` when it would be sent to another server than the one that it was given for */
+/** @throws AppError `invalid` when the token would be sent to another server than it was given for */
 function keptToken(before: GitConnectionRow | undefined, repoUrl: string): string | null {
   if (!before?.token_sealed) return null
   if (new URL(before.repo_url).origin === new URL(repoUrl).origin) return before.token_sealed
@@ -71,7 +71,7 @@ const isSameRepository = (one: string, other: string) => bare(one) === bare(othe
 const bare = (url: string) => url.replace(/\.git$/, '')
 
 /**
- * Makes the secret of a connection's webhook; the former one proves nothing any more.
+ * Creates the secret of a connection's webhook, which replaces the previous one.
  * @returns the secret, which is kept sealed
  * @throws AppError `conflict` when no repository is connected
  */
@@ -82,6 +82,6 @@ export async function makeSecretOfWebhook(
   const secret = makeWebhookSecret()
   const sealed = seal(keyring, secret, { table: 'git_connections', id: site_id, column: 'webhook_secret_sealed' })
   if (!(await setWebhookSecret(db, project_id, site_id, { sealed, now: clock() }))) throw notConnected()
-  log.info({ site_id }, 'webhook secret made')
+  log.info({ site_id }, 'webhook secret created')
   return secret
 }

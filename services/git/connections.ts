@@ -13,7 +13,7 @@ export function findConnection(db: Db, siteId: string): Promise<GitConnectionRow
   return db.selectFrom('git_connections').selectAll().where('site_id', '=', siteId).executeTakeFirst()
 }
 
-/** What of a connection its owner chooses. */
+/** The settings of a connection that its owner chooses. */
 export type ConnectionSettings = Omit<
   Insertable<DB['git_connections']>,
   | 'webhook_secret_sealed'
@@ -43,7 +43,7 @@ export function saveConnection(tx: Tx, settings: ConnectionSettings, now: Date):
     .executeTakeFirstOrThrow()
 }
 
-/** False when there was none. */
+/** Deletes the connection; false when there was none. */
 export async function deleteConnection(tx: Tx, projectId: string, siteId: string): Promise<boolean> {
   const { numDeletedRows } = await tx
     .deleteFrom('git_connections')
@@ -53,7 +53,7 @@ export async function deleteConnection(tx: Tx, projectId: string, siteId: string
   return numDeletedRows > 0n
 }
 
-/** Forgets what the forge of the site has said and was told: approvals, comments, reports. */
+/** Forgets everything exchanged with the forge: approvals, comments, reports. */
 export async function forgetForge(tx: Tx, siteId: string): Promise<void> {
   await tx
     .updateTable('git_connections')
@@ -71,7 +71,7 @@ export async function forgetForge(tx: Tx, siteId: string): Promise<void> {
 const ofConnection = (db: Db, projectId: string, siteId: string) =>
   db.updateTable('git_connections').where('project_id', '=', projectId).where('site_id', '=', siteId)
 
-/** False when no repository is connected. The former secret proves nothing any more. */
+/** Replaces the webhook's secret; false when no repository is connected. */
 export async function setWebhookSecret(
   db: Db,
   projectId: string,
@@ -84,7 +84,7 @@ export async function setWebhookSecret(
   return numUpdatedRows > 0n
 }
 
-/** False when no repository is connected. A hook that was there before is unknown from now on; null leaves none. */
+/** Replaces the deploy hook, or removes it for null; false when no repository is connected. */
 export async function setDeployHook(
   db: Db,
   projectId: string,
@@ -101,7 +101,7 @@ export async function setDeployHook(
   return numUpdatedRows > 0n
 }
 
-/** How the latest report to the forge ended. */
+/** Stores the result of the latest report to the forge. */
 export async function setLastReport(db: Db, siteId: string, report: LastReport): Promise<void> {
   await db
     .updateTable('git_connections')
@@ -110,10 +110,10 @@ export async function setLastReport(db: Db, siteId: string, report: LastReport):
     .execute()
 }
 
-/** A connection as the hooks see it, which no key leads to. */
+/** A connection for webhooks, which come without a key. */
 export type HookedConnection = GitConnectionRow & { readonly site_name: string; readonly plan: PlanName }
 
-/** Hooks of a site in the trash are dead. */
+/** Excludes sites in the trash, whose hooks do not work. */
 const hooked = (db: Db) =>
   db
     .selectFrom('git_connections')
@@ -131,7 +131,7 @@ export function findConnectionOfDeployHook(db: Db, sha256: string): Promise<Hook
   return hooked(db).where('git_connections.deploy_hook_sha256', '=', sha256).executeTakeFirst()
 }
 
-/** False when the hook was replaced or removed meanwhile. */
+/** False when the hook was replaced or removed in the meantime. */
 export async function touchDeployHook(tx: Tx, sha256: string, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('git_connections')
@@ -142,7 +142,7 @@ export async function touchDeployHook(tx: Tx, sha256: string, now: Date): Promis
 }
 
 /**
- * Notes what came of a delivery whose proof was right. A script that delivers beside a forge does not change whom the platform reports to.
+ * Records the result of a delivery with a valid signature. A script that delivers beside a forge does not change the forge that gets reports.
  */
 export async function saveDelivery(db: Db, siteId: string, delivery: LastDelivery): Promise<void> {
   await db
@@ -155,7 +155,7 @@ export async function saveDelivery(db: Db, siteId: string, delivery: LastDeliver
     .execute()
 }
 
-/** Notes a delivery that anybody may have sent, unless one was noted since `before`. */
+/** Records a delivery without a valid signature, unless one was recorded since `before`. */
 export async function saveRefusedDelivery(db: Db, siteId: string, delivery: LastDelivery, before: Date): Promise<void> {
   await db
     .updateTable('git_connections')
@@ -167,7 +167,7 @@ export async function saveRefusedDelivery(db: Db, siteId: string, delivery: Last
     .execute()
 }
 
-/** False when the site has had this delivery; another transaction that has it is waited for. */
+/** False when the site has already had this delivery. Waits for another transaction that is handling it. */
 export async function claimDelivery(
   tx: Tx,
   delivery: { readonly site_id: string; readonly delivery_id: string },

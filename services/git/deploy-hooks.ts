@@ -9,11 +9,11 @@ import { siteOf } from './take-events.ts'
 type Site = Pick<SiteRow, 'id' | 'project_id'>
 
 export const hashDeployHook = (secret: string) => createHash('sha256').update(secret).digest('hex')
-export const noDeployHook = () => notFound('there is no deploy hook at this address; make one for the site')
+export const noDeployHook = () => notFound('there is no deploy hook at this address; create one for the site')
 
 /**
- * Makes the deploy hook of a site; the former one ends.
- * @returns its secret, which is not kept
+ * Creates the deploy hook of a site, which replaces the previous one.
+ * @returns its secret, which is not stored
  * @throws AppError `conflict` when no repository is connected
  */
 export async function makeDeployHook(
@@ -23,7 +23,7 @@ export async function makeDeployHook(
   const secret = randomBytes(32).toString('base64url')
   const now = clock()
   if (!(await setDeployHook(db, project_id, site_id, { sha256: hashDeployHook(secret), now }))) throw notConnected()
-  log.info({ site_id }, 'deploy hook made')
+  log.info({ site_id }, 'deploy hook created')
   return { secret, created_at: now }
 }
 
@@ -33,7 +33,7 @@ export async function removeDeployHook({ db, log }: Services, { id: site_id, pro
 }
 
 /**
- * Deploys the connected branch, because somebody called its deploy hook. Answers the deploy's id.
+ * Deploys the connected branch after a call of its deploy hook. Returns the deploy's id.
  * @throws AppError `not_found` when the hook was replaced or removed since it was found; as {@link acceptGitDeploy}
  */
 export async function deployByHook(services: Services, connection: HookedConnection, sha256: string): Promise<string> {

@@ -7,7 +7,7 @@ import type { DeployRow } from '../deploys/deploys.ts'
 import type { DeployRun } from '../deploys/runs.ts'
 import type { Tx } from '../transact.ts'
 
-/** The latest deploy of the branch that goes live, or of a preview. Its `git` is what the push said of the commit, until it is fetched. */
+/** The latest deploy of the branch that goes live, or of a preview. Until it is fetched, its `git` is what the push said about the commit. */
 export function newestGitDeploy(
   db: Db,
   siteId: string,
@@ -28,14 +28,14 @@ export interface Push {
   readonly site_id: string
   /** Null is the branch that goes live. */
   readonly git_preview_id: string | null
-  /** Null when nothing is said of the commit. */
+  /** Null when nothing is known about the commit. */
   readonly git: GitSource | null
 }
 
 /**
- * Lets a push join a deploy of the same ref that has not begun: fetching takes the head of that moment. Undefined when there is none, also
- * when another deploy was accepted after it that is to go live. One whose repository was away has not begun. The caller holds the project's
- * lock, under which permits are given.
+ * Lets a push join a deploy of the same ref that has not begun, because it will fetch the head of that moment. A deploy whose repository was away
+ * has not begun. Undefined when there is none, or when another deploy that goes live was accepted after it. The caller holds the project's lock,
+ * under which permits are granted.
  */
 export function joinWaitingDeploy(tx: Tx, { site_id, git_preview_id, git }: Push): Promise<DeployRow | undefined> {
   return tx
@@ -69,18 +69,18 @@ export function joinWaitingDeploy(tx: Tx, { site_id, git_preview_id, git }: Push
     .executeTakeFirst()
 }
 
-/** What is to be fetched for a deploy, or was. Columns of the connection are null when the site is not connected any more. */
+/** The facts for fetching the source of a deploy. Columns of the connection are null when the site is not connected any more. */
 export interface GitFetch {
   readonly site_id: string
   readonly project_id: string
   readonly source_sha256: string | null
   readonly git: GitSource | null
-  /** Whether it goes live; else it is of a preview. */
+  /** Whether it goes live; otherwise it is for a preview. */
   readonly activate: boolean
   readonly repo_url: string | null
   readonly branch: string | null
   readonly token_sealed: string | null
-  /** Of the preview; null when it is not there. */
+  /** The ref of the preview; null when there is none any more. */
   readonly preview_ref: string | null
   readonly fetch_ref: string | null
   readonly may_build: boolean
@@ -108,18 +108,18 @@ export interface FetchedContent {
   readonly skipped_paths: readonly string[]
 }
 
-/** Gives the deploy what was fetched for it; its permit was one to fetch. False when this run does not own the waiting deploy, or it has a source. */
+/** Stores the fetched source of a deploy, and returns its permit to fetch. False when this run does not own the waiting deploy, or it has a source. */
 export function setFetchedSource(tx: Tx, run: DeployRun, { source, git, skipped_paths }: FetchedContent): Promise<boolean> {
   const fetched = { source_sha256: source.sha256, source_bytes: source.size, git, skipped_paths: [...skipped_paths] }
   return updateUnfetched(tx, run, { ...fetched, turn_at: null })
 }
 
-/** Gives back the permit of a fetch that is tried again then. False when the run does not own a waiting deploy without a source. */
+/** Returns the permit of a fetch that is retried at the instant. False when the run does not own a waiting deploy without a source. */
 export function waitForRepository(tx: Tx, run: DeployRun, fetch_after: Date): Promise<boolean> {
   return updateUnfetched(tx, run, { turn_at: null, fetch_after })
 }
 
-/** Changes the deploy that this run fetches for. False when another run owns it, it does not wait any more, or it has a source. */
+/** Changes the deploy that this run fetches for. False when another run owns it, it no longer waits, or it has a source. */
 async function updateUnfetched(tx: Tx, run: DeployRun, values: Updateable<DB['deploys']>): Promise<boolean> {
   const result = await tx
     .updateTable('deploys')

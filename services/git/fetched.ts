@@ -1,5 +1,5 @@
 import type { ObjectBatch } from '../../infra/cas/cas.ts'
-import { givePermits } from '../builds/permits.ts'
+import { grantFreePermits } from '../builds/permits.ts'
 import type { DeployRun } from '../deploys/runs.ts'
 import { withProject } from '../projects/projects.ts'
 import { insertGitReport, queueReports } from '../reports/reports.ts'
@@ -8,7 +8,7 @@ import { holdSweeper } from '../storage/unneeded-objects.ts'
 import { type FetchedContent, type GitFetch, setFetchedSource, waitForRepository } from './deploys.ts'
 
 /**
- * Gives a deploy its source, whose objects get their places; the deploy asks for a permit to build from now on, and the forge is told.
+ * Stores the source of a deploy and publishes its objects; the deploy then requests a permit to build, and the forge gets a report.
  * False when another run owns the deploy by now.
  */
 export function keepFetchedSource(
@@ -24,17 +24,17 @@ export function keepFetchedSource(
     await objects.publish()
     await insertGitReport(tx, { deploy_id: run.deploy_id, site_id })
     await queueReports(tx, site_id)
-    await givePermits(tx, services, { project_id, now: services.clock(), asking: run.deploy_id })
+    await grantFreePermits(tx, services, { project_id, now: services.clock(), asking: run.deploy_id })
     return true
   })
 }
 
-/** The deploy gives its permit back until its repository is tried again. False when the run does not own a deploy that waits for its source. */
+/** Returns the deploy's permit until the fetch is retried. False when the run does not own a deploy that waits for its source. */
 export function postponeFetch(services: Services, run: DeployRun, project_id: string, pauseMs: number): Promise<boolean> {
   return withProject(services, project_id, async (tx) => {
     const now = services.clock()
     if (!(await waitForRepository(tx, run, new Date(now.getTime() + pauseMs)))) return false
-    await givePermits(tx, services, { project_id, now })
+    await grantFreePermits(tx, services, { project_id, now })
     return true
   })
 }

@@ -21,17 +21,17 @@ import { acceptGitDeploy } from './accept.ts'
 import { claimDelivery, type HookedConnection } from './connections.ts'
 import { newestGitDeploy } from './deploys.ts'
 
-/** What came of one event of a delivery. */
+/** The result of one event of a delivery. */
 export type Taken =
   | { readonly kind: 'deployed'; readonly deploy_id: string; readonly merged: boolean }
   | { readonly kind: 'skipped'; readonly reason: SkipReason }
 
-/** One event of a delivery, and where it is to take effect. */
+/** One event of a delivery, with its connection. */
 interface Arrived {
   readonly connection: HookedConnection
   readonly forge: Forge
   readonly event: GitEvent
-  /** What the forge calls this part of the delivery; undefined when it has no name for it. */
+  /** The forge's id of this part of the delivery; undefined when it has none. */
   readonly delivery_id: string | undefined
 }
 
@@ -41,10 +41,10 @@ export const noHookedSite = () =>
 export const siteOf = ({ site_id, project_id, site_name }: HookedConnection) => ({ id: site_id, project_id, name: site_name })
 
 /**
- * Does what a delivery asks for, once: each of its events in a transaction of its own, with the name of the delivery in it, so that one
- * that is refused may be delivered again.
- * @param delivery proved; undefined when no forge is known by its headers
- * @throws AppError as the gates of deploys say
+ * Handles a delivery once: each of its events in a transaction of its own that also records the id of the delivery, so that a refused event
+ * may be delivered again.
+ * @param delivery a delivery with a valid signature; undefined when its headers belong to no known forge
+ * @throws AppError from the gates of deploys
  */
 export async function takeEvents(
   services: Services,
@@ -70,7 +70,7 @@ async function takeEvent(services: Services, arrived: Arrived): Promise<Taken> {
   }
 }
 
-/** Another delivery has done the same meanwhile, or this one was here before. */
+/** Another delivery has done the same in the meantime, or this one was handled before. */
 class Overtaken extends Error {
   readonly reason: SkipReason
 
@@ -81,8 +81,8 @@ class Overtaken extends Error {
 }
 
 /**
- * Takes the site's lock, under that of its project, and notes the delivery in the transaction of what it causes.
- * @throws Overtaken; AppError `not_found` when the site was trashed meanwhile
+ * Takes the site's lock, under that of its project, and records the delivery in the transaction of its effects.
+ * @throws Overtaken; AppError `not_found` when the site was trashed in the meantime
  */
 async function claim(tx: Tx, { clock }: Services, { connection, delivery_id }: Arrived): Promise<void> {
   const { site_id, project_id } = connection
@@ -112,7 +112,7 @@ async function knownOf(db: Db, { site_id, branch }: HookedConnection, event: Pus
   if (ref === branch) return { commit: (await newestGitDeploy(db, site_id, null))?.git?.commit }
   const preview = await findGitPreview(db, site_id, ref)
   if (!preview) return {}
-  // a closed one has no link: it is built again
+  // a closed preview has no link, so it is built again
   const newest = preview.closed_at ? undefined : await newestGitDeploy(db, site_id, preview.id)
   return { commit: newest?.git?.commit, fork_approved: preview.approved }
 }
@@ -134,7 +134,7 @@ async function deploy(services: Services, arrived: Arrived, decision: Build): Pr
   return { kind: 'deployed', deploy_id: accepted.deploy.id, merged: accepted.merged }
 }
 
-/** What the push says of the commit; a pull request has its title. */
+/** What the event says about the commit; a pull request has its title. */
 function sourceOf(event: GitEvent, { ref, commit }: Build): GitSource | null {
   if (commit === undefined || (event.kind !== 'push' && event.kind !== 'pull_request')) return null
   const message = event.message ?? (event.kind === 'pull_request' ? event.title : undefined)
@@ -154,7 +154,7 @@ async function openPreview(tx: Tx, { clock }: Services, { connection, event }: A
   return preview
 }
 
-/** Skipped is only the build: a preview may end, or be shown to the owner and told to the forge. */
+/** Only the build is skipped: a preview may still end, or be shown to the owner and reported to the forge. */
 async function skip(
   services: Services,
   arrived: Arrived,

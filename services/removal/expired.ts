@@ -6,12 +6,12 @@ import type { DB } from '../../infra/db/schema.ts'
 const dayMs = 24 * 3_600_000
 const rowsAtOnce = 1000
 
-/** By table: rows whose time is over by the instant, so that nothing depends on when they are deleted. */
+/** The expired rows of each table. Nothing depends on when they are deleted. */
 const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => ({
   // an edge that is behind may still redirect from a former name
   subdomains: sql`kind in ('former', 'quarantined') and held_until < ${before(now, dayMs)}`,
   released_domains: sql`released_at < ${before(now, releasedDomainPeriodMs)}`,
-  // no allowance counts what is older
+  // no allowance counts older entries
   allowances: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
   mails: sql`created_at < ${before(now, emailPeriodMs)}`,
   git_deliveries: sql`received_at < ${before(now, deliveryPeriodMs)}`,
@@ -19,7 +19,7 @@ const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => (
 
 const before = (now: Date, ms: number) => new Date(now.getTime() - ms)
 
-/** Deletes what has expired, in small steps; rows that somebody is changing are passed over. May be repeated. Answers how many rows. */
+/** Deletes expired rows, in small steps; rows that are being changed are skipped. May be repeated. Returns the number of rows. */
 export async function deleteExpired(db: Db, now: Date): Promise<number> {
   let deleted = 0
   for (const [table, condition] of Object.entries(expired(now))) {

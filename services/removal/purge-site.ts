@@ -1,6 +1,6 @@
 import { quarantinePeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal } from '../../workflows/contract/domains.ts'
-import { givePermits } from '../builds/permits.ts'
+import { grantFreePermits } from '../builds/permits.ts'
 import { purgeDeploy } from '../deploys/purge.ts'
 import { deleteDomainsOfSite } from '../domains/detach.ts'
 import { withProject } from '../projects/projects.ts'
@@ -34,20 +34,20 @@ export async function purgeSite(
   return 'purged'
 }
 
-/** What has become of a site that is not in the trash as it was then. */
+/** The outcome for a site that is no longer in the trash since the same move. */
 const endOf = (state: Awaited<ReturnType<typeof findTrashing>>['state']) => (state === 'gone' ? 'purged' : 'restored')
 
-/** Builds of the site give their permits back, and others get them. False when the site was restored. */
+/** Ends the builds of the site, whose permits go to other builds. False when the site was restored. */
 function begin(services: Services, trashing: Trashing, project_id: string): Promise<boolean> {
   return withProject(services, project_id, async (tx) => {
     const now = services.clock()
     if (!(await beginPurge(tx, trashing, now))) return false
-    await givePermits(tx, services, { project_id, now })
+    await grantFreePermits(tx, services, { project_id, now })
     return true
   })
 }
 
-/** Deletes the files of every deploy, each in a transaction of its own. Answers how many; what an earlier try has done is not done again. */
+/** Deletes the files of every deploy, each in a transaction of its own. Returns their number; deploys that an earlier try has purged are skipped. */
 async function purgeDeploys(services: Services, siteId: string, progress: (line: string) => void): Promise<number> {
   let purged = 0
   for (let afterId: string | undefined; ; ) {

@@ -6,13 +6,13 @@ import { notifyRemoved } from '../feeds/routes.ts'
 import { quarantineSubdomains } from '../sites/subdomains.ts'
 import type { Tx } from '../transact.ts'
 
-/** One trashing of a site: the instant tells it from an earlier one. */
+/** One move of a site to the trash; the instant distinguishes it from earlier ones. */
 export interface Trashing {
   readonly site_id: string
   readonly purge_at: Date
 }
 
-/** `restored`: or trashed again since. `gone`: removed for good. */
+/** `restored`: or moved to the trash again since. `gone`: removed for good. */
 export async function findTrashing(
   db: Db,
   { site_id, purge_at }: Trashing,
@@ -71,7 +71,7 @@ export function listDeploysToPurge(
     .execute()
 }
 
-/** Takes the lock of a site of which the purge has begun. @throws when there is none */
+/** Takes the lock of a site whose purge has begun. @throws when there is none */
 export async function lockPurgedSite(tx: Tx, siteId: string): Promise<void> {
   await tx
     .selectFrom('sites')
@@ -83,8 +83,8 @@ export async function lockPurgedSite(tx: Tx, siteId: string): Promise<void> {
 }
 
 /**
- * Deletes a site, under its lock, when its deploys are purged and its domains detached. Its names are kept from other projects until
- * then. The edge learns of it with the commit.
+ * Deletes a site, under its lock, when its deploys are purged and its domains detached. Its names stay reserved until
+ * then. The edge is notified with the commit.
  */
 export async function removeSite(tx: Tx, siteId: string, time: { readonly now: Date; readonly until: Date }): Promise<void> {
   await tx.deleteFrom('subdomain_changes').where('site_id', '=', siteId).execute()
@@ -99,7 +99,7 @@ export async function removeSite(tx: Tx, siteId: string, time: { readonly now: D
   await notifyRemoved(tx, siteId)
 }
 
-/** Sites whose time in the trash is over at the instant or before, the longest due first. */
+/** Lists the sites whose time in the trash ends by the instant, the earliest first. */
 export function listDueTrash(db: Db, before: Date, limit: number) {
   return db
     .selectFrom('sites')

@@ -8,10 +8,10 @@ export type CommitState = ReportState | 'inactive' | 'replaced'
 /** `removed`, `waiting_for_approval`, or the newest deploy and its state: `<deploy_id>:<ReportState>`. */
 export type CommentKey = string
 
-/** A first word about a deploy that comes later than this is of no use. */
+/** A first report about a deploy later than this is of no use. */
 const newsPeriodMs = 86_400_000
 
-/** What the forge should know of a deploy by now; null when it should know nothing yet: only what was fetched has its commit for good. */
+/** The state of a deploy that the forge should have; null while it should have none, because the commit is final only when it is fetched. */
 export const commitState = sql<CommitState | null>`
   case when deploys.status in ('queued', 'building') then case when deploys.source_sha256 is not null then 'pending' end
     when deploys.status = 'failed' then 'failure'
@@ -24,7 +24,7 @@ export const commitState = sql<CommitState | null>`
     when git_previews.closed_at is not null then 'inactive'
     else 'success' end`
 
-/** What the comment of a pull request should say by now; null when there should be none. */
+/** The state that the comment of a pull request should show; null when there should be none. */
 export const commentKey = sql<CommentKey | null>`
   case when git_previews.closed_at is not null then case when git_previews.comment_id is not null then 'removed' end
     when not git_previews.approved then 'waiting_for_approval'
@@ -34,12 +34,12 @@ export const commentKey = sql<CommentKey | null>`
       from deploys newest where newest.git_preview_id = git_previews.id order by newest.seq desc limit 1
     ) end`
 
-/** Most rows are settled for good; these are in an index. */
+/** Reports that may still change, which have an index; most rows are final. */
 const isOpen = sql<boolean>`(git_reports.reported is null or git_reports.reported in ('pending', 'success'))`
-/** The site went back to an earlier deploy. */
+/** Whether the site went back to an earlier deploy. */
 const isBack = sql<boolean>`(git_reports.reported = 'replaced' and deploys.status = 'active')`
 
-/** Of a row of `git_reports` with its deploy and the preview of that. */
+/** For a row of `git_reports` joined with its deploy and that deploy's preview. */
 const isCommitDue = (now: Date) => sql<boolean>`
   ${commitState} is not null and git_reports.reported is distinct from ${commitState} and length(deploys.git ->> 'commit') >= 40
   and (git_reports.reported is not null or deploys.created_at > ${new Date(now.getTime() - newsPeriodMs)})`
@@ -53,7 +53,7 @@ export const reportedDeploys = (db: Db) =>
     .innerJoin('deploys', 'deploys.id', 'git_reports.deploy_id')
     .leftJoin('git_previews', 'git_previews.id', 'deploys.git_preview_id')
 
-/** Deploys of the site whose state the forge does not know, newest first. */
+/** Lists the deploys of the site whose current state was not reported, newest first. */
 export function listDueCommits(db: Db, siteId: string, { now, limit }: { readonly now: Date; readonly limit: number }) {
   return reportedDeploys(db)
     .select(['deploys.id', commitState.$notNull().as('state'), sql<string>`deploys.git ->> 'commit'`.as('commit')])
@@ -65,7 +65,7 @@ export function listDueCommits(db: Db, siteId: string, { now, limit }: { readonl
     .execute()
 }
 
-/** Previews of the site whose comment says something else than it should, the one that was pushed to last first. */
+/** Lists the previews of the site whose comment is out of date, the latest push first. */
 export function listDueComments(db: Db, siteId: string, limit: number) {
   return db
     .selectFrom('git_previews')
@@ -79,8 +79,8 @@ export function listDueComments(db: Db, siteId: string, limit: number) {
 }
 
 /**
- * Sites after `afterId` with something to tell that nobody has told since `before`, in the order of their ids. Of the
- * comments only those of the day before.
+ * Lists sites after `afterId` with reports that have been due since `before`, by id. Of the comments, only those of the
+ * previous day count.
  */
 export async function listSitesToReport(
   db: Db,

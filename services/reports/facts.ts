@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
 import { commentKey, commitState, reportedDeploys } from './due.ts'
 
-/** The deploy and all that its report tells; undefined when it is gone, or the site has no connection with a token. */
+/** The deploy with the facts for its report; undefined when it is gone, or the site has no connection with a token. */
 export function findCommitReport(db: Db, deployId: string) {
   return reportedDeploys(db)
     .innerJoin('sites', 'sites.id', 'deploys.site_id')
@@ -17,7 +17,7 @@ export function findCommitReport(db: Db, deployId: string) {
     .select(['git_connections.repo_url', 'git_connections.forge'])
     .select((eb) => eb.ref('git_connections.token_sealed').$notNull().as('token_sealed'))
     .select(
-      // another deploy of the same commit, about which the forge was told later
+      // whether a later report was about another deploy of the same commit
       sql<boolean>`exists (
         select from git_reports newer join deploys later on later.id = newer.deploy_id
         where newer.site_id = git_reports.site_id and newer.reported is not null
@@ -36,7 +36,7 @@ export function findCommitReport(db: Db, deployId: string) {
 }
 export type CommitReportRow = NonNullable<Awaited<ReturnType<typeof findCommitReport>>>
 
-/** The preview of a pull request with its newest deploy, and all that its comment tells; undefined as above. */
+/** The preview of a pull request with its newest deploy and the facts for its comment; undefined as above. */
 export function findCommentReport(db: Db, previewId: string) {
   return db
     .selectFrom('git_previews')

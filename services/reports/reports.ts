@@ -6,14 +6,14 @@ import { reportsSignal } from '../../workflows/contract/reports.ts'
 import type { Tx } from '../transact.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 
-/** What names the workflow that reports for a site. */
+/** The facts for starting the workflow that reports for a site. */
 export interface ReportingSite {
   readonly site_id: string
   readonly site_name: string
   readonly project_id: string
 }
 
-/** Connections with a token; whether their forge takes reports is seen at their address. */
+/** Connections with a token; their address shows whether their forge accepts reports. */
 export const connections = (db: Db) =>
   db
     .selectFrom('git_connections')
@@ -24,19 +24,19 @@ export const connections = (db: Db) =>
 export const takesReports = ({ repo_url, forge }: { readonly repo_url: string; readonly forge: Forge | null }) =>
   forgeAddress(repo_url, forge ?? undefined) !== undefined
 
-/** Undefined when nothing can be told: the site is not connected, has no token, or its forge takes no reports. */
+/** Undefined when nothing can be reported: the site is not connected, has no token, or its forge accepts no reports. */
 export async function findReportingSite(db: Db, siteId: string): Promise<ReportingSite | undefined> {
   const found = await connections(db).where('git_connections.site_id', '=', siteId).executeTakeFirst()
   return found && takesReports(found) ? found : undefined
 }
 
-/** Has the forge of a site told what is new, in the transaction of the change. */
+/** Starts reporting changes of a site to its forge, in the transaction of the change. */
 export async function queueReports(tx: Tx, siteId: string): Promise<void> {
   const site = await findReportingSite(tx, siteId)
   if (site) await signalWorkflows(tx, [reportsSignal(site)])
 }
 
-/** From now on the forge is told what becomes of the deploy, if there is a token. May be repeated. */
+/** Reports the deploy to the forge from now on, if there is a token. May be repeated. */
 export async function insertGitReport(tx: Tx, report: { readonly deploy_id: string; readonly site_id: string }): Promise<void> {
   const { deploy_id, site_id } = report
   await tx
@@ -53,7 +53,7 @@ export async function insertGitReport(tx: Tx, report: { readonly deploy_id: stri
     .execute()
 }
 
-/** The forge knows this state of the deploy, or will never know it. */
+/** Records that the state of the deploy was reported, or never will be. */
 export async function setReported(
   db: Db,
   deployId: string,
@@ -62,7 +62,7 @@ export async function setReported(
   await db.updateTable('git_reports').set(sent).where('deploy_id', '=', deployId).execute()
 }
 
-/** The comment of the pull request says this, or never will. One of another pull request, which the preview has had before, does not count. */
+/** Records that the comment of the pull request shows the state, or never will. The comment of an earlier pull request of the preview does not count. */
 export async function setCommented(
   db: Db,
   { id, pull_request }: { readonly id: string; readonly pull_request: number },

@@ -19,8 +19,8 @@ import { holdSubdomain, switchSubdomains, taken } from './subdomains.ts'
 type Site = Pick<SiteRow, 'id' | 'project_id'>
 
 /**
- * Reserves another subdomain, which the site has from `switch_at` on, and tells the owner.
- * @throws AppError `conflict` when it is taken, or another change stands against it; `too_many_requests`; as the plan says
+ * Reserves another subdomain, to which the site moves at `switch_at`, and emails the owner.
+ * @throws AppError `conflict` when it is taken, or when another change is pending or recent; `too_many_requests`; from the limits of the plan
  */
 export function requestSubdomainChange(
   services: Services,
@@ -49,7 +49,7 @@ export function requestSubdomainChange(
 }
 
 /**
- * Keeps the subdomain that the site has, and answers it.
+ * Cancels the pending change and returns the subdomain, which stays.
  * @throws AppError `not_found` when no change is pending; `conflict` when the site is in the trash
  */
 export function cancelSubdomainChange(services: Services, { id: site_id, project_id }: Site): Promise<string> {
@@ -66,8 +66,8 @@ export function cancelSubdomainChange(services: Services, { id: site_id, project
 }
 
 /**
- * Gives the site its new subdomain when the change is due, and the edge learns of it with the commit. The row decides: may be repeated.
- * `early`: the instant has not come.
+ * Moves the site to its new subdomain when the change is due, and notifies the edge with the commit. The row decides; may be repeated.
+ * `early`: the instant has not come yet.
  */
 export async function switchSubdomain(services: Services, changeId: string): Promise<'switched' | 'cancelled' | 'early'> {
   const { db, clock, log } = services
@@ -87,7 +87,7 @@ export async function switchSubdomain(services: Services, changeId: string): Pro
     tx.afterCommit(() => log.info({ site_id, change_id: changeId, old_subdomain, new_subdomain }, 'subdomain switched'))
     return true
   })
-  // cancelled, or made by another try, a moment ago
+  // cancelled, or already done by another try
   return switched || (await changes.findSubdomainChange(db, changeId))?.switched_at ? 'switched' : 'cancelled'
 }
 
@@ -100,7 +100,7 @@ function requirePause({ config }: Services, last: SubdomainChangeRow | undefined
     )
   }
   const next = new Date(last.requested_at.getTime() + config.names.changeIntervalMs)
-  if (now < next) throw conflict(`the subdomain was changed not long ago; another change is possible from ${readable(next)} on`)
+  if (now < next) throw conflict(`the subdomain was changed recently; the next change is possible from ${readable(next)} on`)
 }
 
 /** @throws AppError `too_many_requests` when the latest changes were cancelled one after another */
@@ -119,7 +119,7 @@ async function requireFewCancelled(tx: Tx, { config }: Services, siteId: string,
 
 type AcceptedChange = SubdomainChangeRow & { readonly site_name: string; readonly project_id: string }
 
-/** Tells the owner, and starts the wait for the switch. */
+/** Emails the owner, and starts the wait for the switch. */
 async function announce(tx: Tx, { config }: Services, { id, ...change }: AcceptedChange): Promise<void> {
   const email = subdomainChangeEmail({
     site_id: change.site_id,

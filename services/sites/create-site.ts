@@ -5,8 +5,8 @@ import { insertSite, type SiteRow } from './sites.ts'
 import { isSubdomainTaken, taken } from './subdomains.ts'
 
 /**
- * Creates an empty site at a free subdomain, of which the edge learns with the commit.
- * @throws AppError `conflict`, `invalid` and `payment_required` as the name and the plan ask for
+ * Creates an empty site at a free subdomain, and notifies the edge with the commit.
+ * @throws AppError `conflict`, `invalid` or `payment_required` for the name and the plan
  */
 export function createSite(
   services: Services,

@@ -19,8 +19,8 @@ export async function checkSiteQuota(db: Db, { config }: Services, project: Proj
 }
 
 /**
- * A name stays held for weeks after its site, so a project that creates and deletes would hold any number of them. A name that the
- * project holds already is no new one.
+ * Limits the names that a project holds: a name stays reserved for weeks after its site, so repeated creating and deleting would hold any
+ * number of them. A name that the project already holds does not count again.
  * @throws AppError `conflict`
  */
 export async function checkHeldSubdomains(

@@ -8,13 +8,13 @@ import { type Tx, transact } from '../transact.ts'
 import { pendingChange } from './subdomain-changes.ts'
 import { holdSubdomain } from './subdomains.ts'
 
-/** A site with the subdomain change that it waits for; both members are null when there is none. */
+/** A site with its pending subdomain change; both members are null when there is none. */
 export type SiteRow = Selectable<DB['sites']> & {
   readonly pending_subdomain: string | null
   readonly pending_switch_at: Date | null
 }
 
-/** Every query that answers sites begins with it. */
+/** The start of every query that returns sites. */
 export const withChange = (db: Db) => db.selectFrom('sites').selectAll('sites').select(pendingChange)
 
 /** The project's sites that are not in the trash, oldest first. */
@@ -35,8 +35,8 @@ export function findSite(db: Db, projectId: string, id: string): Promise<SiteRow
 export type LockedSite = Selectable<DB['sites']>
 
 /**
- * Takes the lock under which the names of a site, its live deploy, its previews, its domains and its time in the trash change. What also needs
- * the project's lock has taken it before. Undefined when the project has no such site.
+ * Takes the lock under which the names of a site, its live deploy, its previews, its domains and its time in the trash change. A caller that also
+ * needs the project's lock takes that first. Undefined when the project has no such site.
  */
 export function lockSite(tx: Tx, projectId: string, id: string): Promise<LockedSite | undefined> {
   return tx
@@ -49,7 +49,7 @@ export function lockSite(tx: Tx, projectId: string, id: string): Promise<LockedS
 }
 
 /**
- * As {@link lockSite}, for a change that only a live site takes.
+ * As {@link lockSite}, for a change that is allowed only outside the trash.
  * @throws AppError `not_found`; `conflict` when it is in the trash
  */
 export async function lockLiveSite(tx: Tx, projectId: string, id: string): Promise<LockedSite> {
@@ -59,7 +59,7 @@ export async function lockLiveSite(tx: Tx, projectId: string, id: string): Promi
   return site
 }
 
-/** A site, or what belongs to one and says whether that is in the trash. */
+/** A site, or something that belongs to a site and knows whether that is in the trash. */
 export type OfSite = { readonly deletion_scheduled_at: Date | null } | { readonly trashed: boolean }
 
 export const isTrashed = (row: OfSite): boolean => ('trashed' in row ? row.trashed : row.deletion_scheduled_at !== null)
@@ -78,7 +78,7 @@ export async function countSites(db: Db, projectId: string): Promise<number> {
   return count
 }
 
-/** Undefined when the subdomain is taken: the transaction has to be given up. The edge learns of the site with the commit. */
+/** Undefined when the subdomain is taken; the transaction must be rolled back then. The edge is notified with the commit. */
 export async function insertSite(
   tx: Tx,
   site: { project_id: string; name: string; subdomain: string },
@@ -124,7 +124,7 @@ export async function updateSite(
   return row
 }
 
-/** The edge follows with the commit. @throws AppError `conflict` when the site is in the trash */
+/** The edge is notified with the commit. @throws AppError `conflict` when the site is in the trash */
 export function setSiteEnabled(services: Services, site: Pick<SiteRow, 'id' | 'project_id'>, enabled: boolean): Promise<SiteRow> {
   return transact(services, async (tx) => {
     const row = await updateLiveSite(tx, site)
@@ -134,7 +134,7 @@ export function setSiteEnabled(services: Services, site: Pick<SiteRow, 'id' | 'p
       .executeTakeFirst()
     if (!row) throw inTrash()
     await bumpRoutes(tx, { site_id: site.id })
-    tx.afterCommit(() => services.log.info({ site_id: site.id, enabled }, 'site switched'))
+    tx.afterCommit(() => services.log.info({ site_id: site.id, enabled }, 'site enabled or disabled'))
     return row
   })
 }

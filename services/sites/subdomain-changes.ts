@@ -8,7 +8,7 @@ export type SubdomainChangeRow = Selectable<DB['subdomain_changes']>
 
 const isPending = sql<boolean>`(subdomain_changes.cancelled_at is null and subdomain_changes.switched_at is null)`
 
-/** What a site's row shows of its pending change. */
+/** The columns of a site's pending change. */
 export const pendingChange = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'subdomain_changes'>, 'sites'>) => {
   const pending = eb.selectFrom('subdomain_changes').whereRef('subdomain_changes.site_id', '=', 'sites.id').where(isPending)
   return [
@@ -61,7 +61,7 @@ export async function cancelSubdomainChange(tx: Tx, siteId: string, now: Date): 
   return cancelled
 }
 
-/** What has become of a change; undefined when its site is gone. */
+/** The state of a change; undefined when its site is gone. */
 export function findSubdomainChange(db: Db, id: string): Promise<SubdomainChangeRow | undefined> {
   return db.selectFrom('subdomain_changes').selectAll().where('id', '=', id).executeTakeFirst()
 }

@@ -66,7 +66,7 @@ test('B07 Z03: the queue of builds and its age are seen while it waits, the tota
   expect(await figure('plinth_deploys_waiting{kind="archive"}')).toBe(2)
   expect(await figure('plinth_deploys_waiting{kind="manifest"}')).toBe(0)
   expect(await figure('plinth_build_queue_length')).toBe(2)
-  expect(await figure('plinth_build_turns_waiting')).toBe(2)
+  expect(await figure('plinth_build_permits_waiting')).toBe(2)
   expect(await figure('plinth_builds_running')).toBe(0)
   expect(await figure('plinth_workflow_messages_waiting')).toBe(2)
   await expect.poll(() => figure('plinth_build_queue_oldest_seconds')).toBeGreaterThan(0)

@@ -362,7 +362,7 @@ describe('PLINTH_DNS_SERVERS', () => {
     (text) => {
       expect(() => dnsServers([text])).toThrow(ConfigError)
       expect(() => parseServerAddress(text, 'PLINTH_ACME_DNS_LISTEN')).toThrow(
-        /PLINTH_ACME_DNS_LISTEN has .*, which is no address/,
+        /PLINTH_ACME_DNS_LISTEN has .*, which is not an address/,
       )
     },
   )

@@ -10,7 +10,7 @@ export interface CheckActivityDeps extends Services {
   readonly siteChecks: SiteChecks
 }
 
-/** A fault is thrown, so that it is tried again; the workflow goes on without advice when it stays. */
+/** Throws on a fault, so that it is retried; when it persists, the workflow continues without recommendations. */
 export function createCheckActivities({ db, cas, siteChecks, log }: CheckActivityDeps): CheckActivities {
   return {
     async checkSite({ deploy_id }) {

@@ -1,13 +1,13 @@
 import { counted } from '../../core/amounts.ts'
 import { failBuild, finishBuild } from '../../services/builds/finish.ts'
 import { findBuildInput } from '../../services/builds/input.ts'
-import { requestPermit, type TurnState } from '../../services/builds/permits.ts'
+import { type PermitState, requestPermit } from '../../services/builds/permits.ts'
 import { publishDeploy } from '../../services/deploys/activate.ts'
 import * as runs from '../../services/deploys/runs.ts'
 import type { Services } from '../../services/services.ts'
 import type { DeployActivities } from '../contract/deploys.ts'
 
-/** The steps of a deploy that PostgreSQL decides. Every one is a guarded update, so repeating it is harmless. */
+/** The steps of a deploy in PostgreSQL. Each is a guarded update, so repeating it is harmless. */
 export function createDeployActivities(services: Services): DeployActivities {
   const { db, log, clock } = services
   return {
@@ -22,9 +22,9 @@ export function createDeployActivities(services: Services): DeployActivities {
       return { ...work, task: { kind: is_stored ? 'keep' : 'fetch' } }
     },
 
-    async takeTurn(run) {
-      const turn = await requestPermit(services, run)
-      return turn && (turn.has_turn ? { granted: true } : { granted: false, waits_for: waitsFor(turn) })
+    async requestPermit(run) {
+      const permit = await requestPermit(services, run)
+      return permit && (permit.has_permit ? { granted: true } : { granted: false, waits_for: waitsFor(permit) })
     },
 
     async markBuilding(run) {
@@ -37,10 +37,10 @@ export function createDeployActivities(services: Services): DeployActivities {
   }
 }
 
-function waitsFor({ is_fetch, earlier, first_earlier_seq, handed_out }: TurnState): string {
+function waitsFor({ is_fetch, earlier, first_earlier_seq, granted }: PermitState): string {
   if (earlier === 0) {
-    if (is_fetch) return `the project has ${counted(handed_out, 'fetch', 'fetches')} running, as many as it may`
-    return `the project has ${counted(handed_out, 'build')} running, as many as it may`
+    if (is_fetch) return `the project has ${counted(granted, 'fetch', 'fetches')} running, as many as it may`
+    return `the project has ${counted(granted, 'build')} running, as many as it may`
   }
   const more = earlier === 1 ? '' : ` and ${earlier - 1} more`
   return `waits for deploy ${first_earlier_seq}${more} of this site`

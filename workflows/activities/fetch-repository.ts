@@ -27,15 +27,15 @@ export interface FetchActivityDeps extends Services {
 
 /** Tries before a server that is away, busy or slow ends the deploy. */
 const maxTries = 5
-/** Before the second try; each later pause is twice the one before it. */
+/** The pause before the second try; each later pause is twice as long. */
 const firstPauseMs = 4000
-/** Tries before a fault of the platform ends it; without its database it is tried on and on. */
+/** Tries before a fault of the platform ends the deploy. While the database is away, there is no limit. */
 const maxFaults = 10
 
-/** Where repositories lie while they are read. */
+/** The folder of repositories while they are read. */
 export const fetchesDir = ({ dataDir }: Pick<Config, 'dataDir'>) => join(dataDir, 'git-fetches')
 
-/** The activities of the fetch queue. A stranger's repository is read in a process of its own, which a cancellation kills. */
+/** The activities of the fetch queue. An untrusted repository is read in a process of its own, which a cancellation kills. */
 export function createFetchActivities(deps: FetchActivityDeps): FetchActivities {
   const { config, db, cas, keyring, fetcher, log } = deps
   const dir = fetchesDir(config)
@@ -47,7 +47,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
   ): Promise<FetchResult | undefined> {
     const asked = await findGitFetch(db, run)
     if (!asked) return undefined
-    // the answer of an earlier try was lost
+    // the result of an earlier try was lost
     if (asked.source_sha256 && asked.git) return await fetched(run, asked.git, 'fetched before')
     const token = tokenOf(asked)
     const line = lineWriter(deps, run.deploy_id, token === undefined ? [] : [token])
@@ -85,7 +85,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
     return open(keyring, token_sealed, { table: 'git_connections', id: site_id, column: 'token_sealed' })
   }
 
-  /** The deploy gives its permit back until the next try. */
+  /** Returns the deploy's permit until the next try. */
   async function fetchLater(run: DeployRunInput, project_id: string, error: string, retry_after_ms: number) {
     const waits = await postponeFetch(deps, run, project_id, retry_after_ms)
     return waits ? ({ outcome: 'away', error, retry_after_ms } as const) : undefined
@@ -112,7 +112,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
   }
 }
 
-/** What the deploy is of, for people and for git; or why nothing is fetched. */
+/** The repository and ref to fetch, or why nothing is fetched. */
 function whatToFetch(asked: GitFetch) {
   const { repo_url, branch, activate, preview_ref, fetch_ref } = asked
   if (repo_url === null || branch === null) return { refused: disconnected }
@@ -131,7 +131,7 @@ async function refuse(line: WriteLine, error: string): Promise<FetchResult> {
   return { outcome: 'failed', error }
 }
 
-/** Writes lines into the log of the build, before it begins. What cannot be written is no reason to fail. */
+/** Writes lines into the log of the build, before it begins. A failed write does not fail the deploy. */
 function lineWriter({ buildLogs, log }: FetchActivityDeps, deployId: string, secrets: readonly string[]): WriteLine {
   return async (text) => {
     try {

@@ -6,7 +6,7 @@ import type { DomainActivityDeps } from './domains.ts'
 
 const batchSize = 10
 
-/** The daily look at the ownership of verified domains. */
+/** The daily check of the ownership of verified domains. */
 export function createRecheckActivities(deps: DomainActivityDeps): Pick<DomainActivities, 'recheckDomains'> {
   const { db, lookUpDomain, clock } = deps
   return {

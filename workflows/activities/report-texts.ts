@@ -17,11 +17,11 @@ interface LinkedPreview {
   readonly token_sha256: string | null
 }
 
-/** What a forge is told, in its words. */
+/** Composes the reports to a forge. */
 export function createReportTexts({ config, previewTokens, clock }: ReportTextsDeps) {
   const logUrl = (deployId: string) => `${config.urls.base}/api/v1/deploys/${deployId}/logs`
 
-  /** Undefined while nothing is shown there. */
+  /** The preview link; undefined while it shows nothing. */
   function linkOf({ preview_id, generation, token_sha256 }: LinkedPreview): string | undefined {
     if (preview_id === null) return undefined
     const token = issuedToken(previewTokens, { id: preview_id, generation, token_sha256 })
@@ -29,12 +29,12 @@ export function createReportTexts({ config, previewTokens, clock }: ReportTextsD
   }
 
   return {
-    /** Undefined when its commit is not known. The status is absent when the forge has its last word already. */
+    /** Undefined when the commit is unknown. The status is absent when the forge has the final one already. */
     ofCommit(row: CommitReportRow): { readonly status?: StatusReport; readonly deployment: DeploymentReport } | undefined {
       const { id, git, state, site_name: name } = row
       if (!git || state === null) return undefined
-      // what follows the end of a build is about its deployment only
-      const wasTold = row.reported === 'success' || row.reported === 'replaced'
+      // after the end of a build, reports are about its deployment only
+      const hasFinalStatus = row.reported === 'success' || row.reported === 'replaced'
       const log_url = logUrl(id)
       const address = row.activate ? siteUrl(config, row.subdomain) : linkOf(row)
       const duration_ms = row.finished_at ? row.finished_at.getTime() - row.created_at.getTime() : undefined
@@ -52,14 +52,14 @@ export function createReportTexts({ config, previewTokens, clock }: ReportTextsD
       const deployment: DeploymentReport = {
         ...common,
         deploy_id: id,
-        state: state === 'replaced' && !wasTold ? 'overtaken' : state,
+        state: state === 'replaced' && !hasFinalStatus ? 'overtaken' : state,
         environment: environmentOf(row),
         is_live: row.activate,
         log_url,
         site_url: address ?? log_url,
         known_id: row.deployment_id ?? undefined,
       }
-      return wasTold ? { deployment } : { status, deployment }
+      return hasFinalStatus ? { deployment } : { status, deployment }
     },
 
     ofComment(row: CommentReportRow, key: CommentKey): CommentReport {
@@ -85,9 +85,9 @@ function stateOf(key: CommentKey): ReportFacts['state'] {
 
 const firstLine = (error: string | null) => error?.split('\n', 1)[0]
 
-/** A new deployment in an environment ends the one before, so that sites of one repository need their own. */
+/** A new deployment in an environment replaces the previous one, so sites of one repository need environments of their own. */
 function environmentOf({ activate, has_siblings, subdomain, ref, git }: CommitReportRow): string {
   const name = activate ? 'production' : `preview/${ref ?? git?.ref ?? ''}`
-  // what GitLab takes, and as many characters as GitHub takes
+  // the characters that GitLab accepts, and the length that GitHub accepts
   return (has_siblings ? `${subdomain}/${name}` : name).replaceAll(/[^\w/-]/g, '-').slice(0, 255)
 }

@@ -14,10 +14,10 @@ import type { Services } from '../../services/services.ts'
 import type { DueReport, ReportActivities } from '../contract/reports.ts'
 import { createReportTexts } from './report-texts.ts'
 
-/** Of each kind at once; more become due when some of these are told. */
+/** The most reports of each kind at once; more become due when some of these are sent. */
 const maxDue = 50
 
-/** The steps by which a forge is told of deploys and previews. What is due is decided by the rows alone. */
+/** The steps of reporting deploys and previews to a forge. The rows alone decide which reports are due. */
 export function createReportActivities(services: Services): ReportActivities {
   const { db, config, keyring, log, clock } = services
   const texts = createReportTexts(services)
@@ -36,7 +36,7 @@ export function createReportActivities(services: Services): ReportActivities {
     const report = row && texts.ofCommit(row)
     const forge = row && forgeOf(row)
     if (!row || !report || !forge || row.state === null || row.state === row.reported) return
-    // the latest word about a commit stays, whatever was held up on the way
+    // the status of the newest deploy of a commit stays, even when an older report is late
     if (report.status && !row.is_outdated) await forge.setStatus(report.status)
     const deployment_id = await forge.recordDeployment(report.deployment)
     await setReported(db, id, { reported: row.state, ...(deployment_id !== undefined && { deployment_id }) })
@@ -62,7 +62,7 @@ export function createReportActivities(services: Services): ReportActivities {
           return { kind: 'commit', id, state, summary: `commit ${commit.slice(0, 8)}: ${state}` }
         }),
         ...comments.map(({ id, state, pull_request }): DueReport => {
-          return { kind: 'comment', id, state, summary: `pull request ${pull_request}: ${wordOf(state)}` }
+          return { kind: 'comment', id, state, summary: `pull request ${pull_request}: ${stateOf(state)}` }
         }),
       ]
     },
@@ -87,8 +87,8 @@ export function createReportActivities(services: Services): ReportActivities {
   }
 }
 
-/** Of `<deploy_id>:<state>` the state. */
-const wordOf = (key: CommentKey) => key.slice(key.indexOf(':') + 1)
+/** The state in `<deploy_id>:<state>`. */
+const stateOf = (key: CommentKey) => key.slice(key.indexOf(':') + 1)
 
 function translated(error: unknown): unknown {
   if (error instanceof SealError) {

@@ -3,10 +3,10 @@ import { forgetRepairsBefore, listPrefixesToVerify } from '../../services/storag
 import { type ScrubProgress, type ScrubServices, verifyPrefix } from '../../services/storage/scrub.ts'
 import type { ScrubActivities } from '../contract/storage.ts'
 
-/** Operators see what was repaired for so long. */
+/** How long repaired objects stay listed for operators. */
 const repairPeriodMs = 30 * 24 * 3_600_000
 
-/** Reading the storage and comparing it with its hashes. */
+/** The verification of the storage: comparing objects with their hashes. */
 export function createScrubActivities(services: ScrubServices): ScrubActivities {
   return {
     async choosePrefixes({ count }) {

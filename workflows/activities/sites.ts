@@ -4,7 +4,7 @@ import type { Services } from '../../services/services.ts'
 import { switchSubdomain } from '../../services/sites/change-subdomain.ts'
 import type { SiteActivities } from '../contract/sites.ts'
 
-/** The ends of long waits. The row decides, not the timer. */
+/** The steps after long waits. The row decides, not the timer. */
 export const createSiteActivities = (services: Services): SiteActivities => ({
   purgeSite: ({ site_id, purge_at }) => purgeSite(services, { site_id, purge_at: new Date(purge_at) }, heartbeat),
   applySubdomainChange: ({ change_id }) => switchSubdomain(services, change_id),

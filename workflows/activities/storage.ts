@@ -11,7 +11,7 @@ import type { StorageActivities } from '../contract/storage.ts'
 
 const defaultMaxShare = 0.2
 
-/** Cleaning the storage. */
+/** The cleaning of the storage. */
 export function createStorageActivities(services: Services): StorageActivities {
   const { db, buildLogs, log, clock } = services
   const options = () => ({ before: new Date(clock().getTime() - sweepGraceMs), progress: heartbeat })

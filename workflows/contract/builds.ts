@@ -2,7 +2,7 @@ import type { BuildSettings } from '../../core/build-plan.ts'
 import type { TrustLevel } from '../../core/build-trust.ts'
 import type { BuildMode } from '../../core/deploy.ts'
 
-/** What the build queue gets: ids, hashes and limits. The runner has no database, so everything it needs is here. */
+/** The input of a build: ids, hashes and limits. The runner has no database, so this is everything that it needs. */
 export interface BuildInput {
   readonly deploy_id: string
   readonly project_id: string
@@ -15,18 +15,18 @@ export interface BuildInput {
   readonly plan_title: string
   /** Folder of the source whose package.json is built; null is the root. */
   readonly root_dir: string | null
-  /** Which packages of other builds it may get, and hand its own on to. */
+  /** Decides with which builds it shares kept packages. */
   readonly trust: TrustLevel
-  /** What the git connection of the site says of builds; absent when the source is not from it. */
+  /** The build settings of the git connection; absent when the source is not from it. */
   readonly settings?: BuildSettings
-  /** Bytes of the log that were written before the build. */
+  /** The size of the log before the build. */
   readonly log_bytes?: number
 }
 
-/** What a build leaves in the CAS. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */
+/** The result of a build. A failure of the user's source is a normal result; a thrown error is the platform's fault and retried. */
 export type BuildResult = {
   readonly build_mode: BuildMode
-  /** Wall seconds of the commands; 0 when none ran. */
+  /** Wall-clock seconds of the commands; 0 when none ran. */
   readonly build_seconds: number
   readonly skipped_paths: readonly string[]
 } & (
@@ -39,12 +39,12 @@ export type BuildResult = {
     }
   | {
       readonly outcome: 'failed'
-      /** Text for the user: what went wrong, what to do, the last lines of the log. */
+      /** A text for the user: what went wrong, what to do, and the last lines of the log. */
       readonly error: string
     }
 )
 
-/** How a build ends, as it is counted: `failed` is the source's fault. */
+/** The outcomes of builds in metrics; `failed` means because of the source. */
 export const buildOutcomes = ['built', 'failed', 'platform_failure'] as const
 export type BuildOutcomeName = (typeof buildOutcomes)[number]
 

@@ -15,10 +15,10 @@ export interface DeployRunInput extends DeployInput {
 /** How the workflow of a deploy ended. `stale`: another attempt or run owns the deploy. */
 export type DeployOutcome = Extract<DeployStatus, 'active' | 'ready' | 'superseded' | 'failed'> | 'stale'
 
-/** The result of the workflow, for those who look into Temporal. */
+/** The result of the workflow, for operators in the Temporal UI. */
 export interface DeployReport {
   readonly outcome: DeployOutcome
-  /** The last step, as the details show it; of a failure the first line of its text. */
+  /** The last step as the details show it, or the first line of an error. */
   readonly summary: string
 }
 
@@ -39,7 +39,7 @@ export interface StartedDeploy {
   readonly site_name: string
   readonly source_kind: SourceKind
   readonly seq: number
-  /** Of a git deploy: what is said of its commit so far, and its branch or preview. */
+  /** What is known of the commit of a git deploy so far, and its branch or preview. */
   readonly git?: GitSource | null
   readonly git_ref?: string | null | undefined
 }
@@ -63,10 +63,10 @@ export function deployStart(deploy: StartedDeploy): WorkflowStart<'deploy', Depl
   }
 }
 
-/** The summary of a workflow may have so many bytes in UTF-8. */
+/** Temporal's limit of a summary, in bytes of UTF-8. */
 const maxSummaryBytes = 200
 
-/** As much as fits; what comes from a repository is a stranger's text. */
+/** Says as much as fits. Texts from a repository are untrusted, so they become inline code. */
 function deploySummary({ site_name, seq, source_kind, git, git_ref }: StartedDeploy): string {
   const site = `**${shortName(site_name)}**`
   const plain = `${site} deploy ${seq} from ${source_kind}`
@@ -86,28 +86,28 @@ export interface ClaimedWork {
   /** The branch or preview of a git deploy, as far as known. */
   readonly git_ref: string | null
   readonly task: DeployTask
-  /** True when the files are still to be looked through for recommendations. */
+  /** Whether the files are still to be checked for recommendations. */
   readonly to_check: boolean
 }
 
-/** What is to be done until the deploy is ready. */
+/** The work until the deploy is ready. */
 export type DeployTask =
-  /** Nothing: an earlier attempt has built it. */
+  /** There is none: an earlier attempt has built it. */
   | { readonly kind: 'publish' }
   /** Its files are stored already. */
   | { readonly kind: 'keep' }
   | { readonly kind: 'build'; readonly input: BuildInput }
-  /** Its source is in a repository; what to build is known when that is here. */
+  /** Its source is still in a repository. */
   | { readonly kind: 'fetch' }
 
-/** `preview`: whether the link of the deploy's preview shows it. */
+/** `preview`: whether the preview link of its branch shows the deploy. */
 export type FinishedBuild =
   | { readonly status: 'ready'; readonly preview?: 'shown' | 'closed' | 'overtaken' }
   | { readonly status: 'failed'; readonly error: string }
 
 export interface BuildFailure {
   readonly error: string
-  /** Whose fault it is. */
+  /** Where the fault lies. */
   readonly by: 'source' | 'platform'
 }
 
@@ -115,13 +115,13 @@ export interface BuildFailure {
 export interface DeployActivities {
   /** Undefined when another attempt or run owns the deploy, or it has ended. */
   claimDeploy(run: DeployRunInput): Promise<ClaimedWork | undefined>
-  /** Asks whether the build may go to the build queue. Undefined when the run has lost the deploy. */
-  takeTurn(run: DeployRunInput): Promise<BuildPermit | undefined>
-  /** A runner has begun. Does nothing when the build has ended already. */
+  /** Requests the permit to fetch or build. Undefined when the run has lost the deploy. */
+  requestPermit(run: DeployRunInput): Promise<BuildPermit | undefined>
+  /** Marks the deploy as building, because a runner has begun. Does nothing when the build has ended already. */
   markBuilding(run: DeployRunInput): Promise<void>
-  /** What the deploy is afterwards; undefined when the run has lost it. */
+  /** Stores the result, and returns the new state of the deploy; undefined when the run has lost it. */
   finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
-  /** For what keeps a source from being built: it cannot be fetched, or the platform has a fault that retries did not mend. */
+  /** Fails the deploy without a build: its source cannot be fetched, or a fault of the platform persists after all retries. */
   failBuild(run: DeployRunInput, failure: BuildFailure): Promise<void>
   /** Publishes a ready deploy, unless a later one is live already. */
   publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
@@ -129,15 +129,15 @@ export interface DeployActivities {
 
 /** Activities of the control queue, implemented in `activities/retention.ts`. */
 export interface RetentionActivities {
-  /** Purges the inactive deploys of a site beyond what its plan keeps; answers how many. May be repeated. */
+  /** Purges the inactive deploys of a site beyond those that its plan keeps; returns their number. May be repeated. */
   applyRetention(input: { readonly site_id: string }): Promise<number>
 }
 
 /** Activities of the control queue, implemented in `activities/checks.ts`. */
 export interface CheckActivities {
-  /** Looks the files of a deploy through for recommendations, if that was asked for and not done yet; answers how many there are. May be repeated. */
+  /** Checks the files of a deploy for recommendations, if that was requested and not done yet; returns their number. May be repeated. */
   checkSite(input: { readonly deploy_id: string }): Promise<number>
 }
 
-/** `waits_for`: why the build has no permit yet, for operators. */
+/** `waits_for` tells operators why the build has no permit yet. */
 export type BuildPermit = { readonly granted: true } | { readonly granted: false; readonly waits_for: string }

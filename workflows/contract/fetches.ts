@@ -4,7 +4,7 @@ import type { DeployRunInput } from './deploys.ts'
 
 /** One try to fetch the source of a deploy. */
 export interface FetchInput extends DeployRunInput {
-  /** From 1 on. */
+  /** The number of this try, from 1. */
   readonly tries: number
 }
 
@@ -16,6 +16,6 @@ export type FetchResult =
 
 /** Activities of the fetch queue, implemented in `activities/fetch-repository.ts`. */
 export interface FetchActivities {
-  /** Makes the head of the deploy's ref its source. Undefined when the run has lost the deploy. May be repeated. */
+  /** Stores the head of the deploy's ref as its source. Undefined when the run has lost the deploy. May be repeated. */
   fetchRepository(input: FetchInput): Promise<FetchResult | undefined>
 }

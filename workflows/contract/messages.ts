@@ -1,12 +1,12 @@
 import type { SearchAttribute } from '../../core/search-attributes.ts'
 
-/** Task queues, by the resource that works on them: `control` has the database, `fetch` few processes that read repositories, `build` the sandboxes, `report` the patience for forges. */
+/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges. */
 export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report' } as const
 
-/** Signals that workflows take. Each says "look again" or tells a fact; none is needed for a deploy to end well. */
+/** Signals of workflows. Each says "look again" or reports a fact; a deploy ends well even when they are lost. */
 export const signals = {
-  /** An earlier build of the site or the project has ended: the build may have a permit. */
-  permit: 'turn',
+  /** An earlier build of the site or the project has ended, so a permit may be free. */
+  permit: 'permit',
   /** A runner has begun the build. */
   buildStarted: 'buildStarted',
   /** What the workflow waits for has changed in PostgreSQL: restored, cancelled, verified, removed. */
@@ -17,7 +17,7 @@ export const signals = {
 export interface WorkflowSignal<Start extends WorkflowStart = WorkflowStart> {
   readonly workflow_id: string
   readonly signal: (typeof signals)[keyof typeof signals]
-  /** Starts the workflow with it when it does not run. */
+  /** Starts the workflow with the signal when it is not running. */
   readonly start?: Start
 }
 
@@ -33,5 +33,5 @@ export interface WorkflowStart<Type extends string = string, Input extends objec
   readonly attributes: Readonly<Partial<Record<SearchAttribute, string>>>
 }
 
-/** A character can take four of the bytes of a summary. */
+/** Shortens a name for a summary, whose limit is in bytes: a character may take four. */
 export const shortName = (name: string) => name.slice(0, 32)

@@ -5,13 +5,13 @@ export interface ForgeReportsInput {
   readonly project_id: string
 }
 
-/** What a forge has not been told yet. */
+/** A report that a forge does not have yet. */
 export interface DueReport {
   /** `commit`: the status of a commit and the record of its deployment. `comment`: the one comment of a pull request. */
   readonly kind: 'commit' | 'comment'
-  /** Of the deploy, or of the preview. */
+  /** The id of the deploy or preview. */
   readonly id: string
-  /** What the forge should know; what is sent is what is so at that moment. */
+  /** The state to report. When it changes before the report is sent, the new state is sent. */
   readonly state: string
   /** One line for operators. */
   readonly summary: string
@@ -19,18 +19,18 @@ export interface DueReport {
 
 /** Implemented in `activities/reports.ts`. Each may be repeated. */
 export interface ReportActivities {
-  /** What of the site is to be told to its forge; none when the site is gone, is not connected, or cannot report. */
+  /** Lists the reports that are due; none when the site is gone, is not connected, or cannot report. */
   dueReports(input: ForgeReportsInput): Promise<DueReport[]>
-  /** An activity of the report queue. Tells the forge what is so now, and notes it. @throws ApplicationFailure, which says whether and when to try again */
+  /** Sends the current state to the forge and records that. It runs on the report queue. @throws ApplicationFailure, which says whether and when to retry */
   sendReport(report: DueReport): Promise<void>
-  /** Notes that the forge does not take the report, so that it is not tried again until there is something new. */
+  /** Records that the forge does not accept the report, so that it is not retried until the state changes. */
   giveUpReport(report: DueReport, error: string): Promise<void>
 }
 
-/** Lives while there is something to report. */
+/** The workflow runs while there is something to report. */
 const reportsWorkflowId = (site_id: string) => `git:${site_id}`
 
-/** Tells a site's forge what is new, now or by the workflow that does so already. */
+/** Signals that a site has something to report; starts its workflow when that is not running. */
 export function reportsSignal(site: {
   readonly site_id: string
   readonly site_name: string

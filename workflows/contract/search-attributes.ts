@@ -2,7 +2,7 @@ import { defineSearchAttributeKey } from '@temporalio/common'
 import { type SearchAttribute, searchAttributes } from '../../core/search-attributes.ts'
 import type { WorkflowStart } from './messages.ts'
 
-/** The attributes of a start as the SDK takes them, by their types. */
+/** Converts the attributes of a start to the typed form of the SDK. */
 export const typedSearchAttributes = (attributes: WorkflowStart['attributes']) =>
   Object.entries(attributes).map(([name, value]) =>
     searchAttributes[name as SearchAttribute] === 'Datetime'

@@ -2,7 +2,7 @@ import { shortName, signals, type WorkflowSignal, type WorkflowStart } from './m
 
 export interface TrashInput {
   readonly site_id: string
-  /** RFC 3339 with milliseconds; together with the site it names one trashing. */
+  /** RFC 3339 with milliseconds. Together with the site it identifies one move to the trash. */
   readonly purge_at: string
 }
 
@@ -16,11 +16,11 @@ export interface SubdomainChangeInput {
 export type TrashOutcome = 'purged' | 'restored'
 export type SubdomainChangeOutcome = 'switched' | 'cancelled'
 
-/** Activities of the control queue, implemented in `activities/sites.ts`. `early`: the instant has not come. Each may be repeated. */
+/** Activities of the control queue, implemented in `activities/sites.ts`. `early`: the instant has not come yet. Each may be repeated. */
 export interface SiteActivities {
-  /** Removes a site for good, when it is still in the trash as it was put there then. */
+  /** Removes a site for good, if it is still in the trash since the same move. */
   purgeSite(input: TrashInput): Promise<TrashOutcome | 'early'>
-  /** Gives a site its new subdomain, when the change is still pending. */
+  /** Moves a site to its new subdomain, if the change is still pending. */
   applySubdomainChange(input: SubdomainChangeInput): Promise<SubdomainChangeOutcome | 'early'>
 }
 
@@ -53,7 +53,7 @@ export function trashStart(site: SiteOfStart & { readonly purge_at: Date }): Wor
   }
 }
 
-/** The site was restored: its workflow has nothing to wait for. */
+/** Signals that the site was restored, so that its workflow ends. */
 export const restoredSignal = (site: { readonly site_id: string; readonly purge_at: Date }): WorkflowSignal<never> => ({
   workflow_id: trashWorkflowId(site.site_id, site.purge_at),
   signal: signals.changed,

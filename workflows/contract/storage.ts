@@ -1,39 +1,39 @@
 export interface ScrubInput {
-  /** How many of the 256 parts of the storage are read, 1 to 256; those come first that were not read for the longest time. */
+  /** How many of the 256 parts of the storage are read, 1 to 256, beginning with those that were not read for the longest time. */
   readonly prefixes?: number
 }
 
-/** What was found in a part of the storage. */
+/** The result of verifying one part of the storage. */
 export interface ScrubReport {
   readonly objects: number
-  /** Without gzip variants. */
+  /** Their size without gzip variants. */
   readonly bytes: number
-  /** Objects that nobody can read until they are stored again. */
+  /** Objects that cannot be read until they are stored again. */
   readonly damaged: number
-  /** Objects that were damaged and are whole again. */
+  /** Objects that were damaged and are intact again. */
   readonly repaired: number
 }
 
 /** Activities of the control queue, implemented in `activities/scrub.ts`. Each may be repeated. */
 export interface ScrubActivities {
-  /** The parts of the storage that were not verified for the longest time. */
+  /** Chooses the parts of the storage that were not verified for the longest time. */
   choosePrefixes(input: { readonly count: number }): Promise<string[]>
-  /** Compares the objects of one part with their hashes; goes on where an earlier try has ended. */
+  /** Compares the objects of one part with their hashes; continues where an earlier try ended. */
   verifyObjects(input: { readonly prefix: string }): Promise<ScrubReport>
 }
 
 export interface SweepInput {
-  /** Share of all objects that may be removed at once, 0 to 1; an operator who has seen the refusal may raise it. */
+  /** Share of all objects that may be removed at once, 0 to 1; an operator may raise it after a refusal. */
   readonly max_share?: number
 }
 
-/** Activities of the control queue, implemented in `activities/storage.ts`. Each answers a line for operators and may be repeated. */
+/** Activities of the control queue, implemented in `activities/storage.ts`. Each returns a line for operators and may be repeated. */
 export interface StorageActivities {
-  /** Purges deploys whose preview link has become too old. */
+  /** Purges deploys whose preview link has expired. */
   purgeExpired(): Promise<string>
   /** Removes the logs of old builds. */
   removeOldLogs(): Promise<string>
-  /** Gives up uploads that no deploy took, and what purges have left for readers that are behind. */
+  /** Drops uploads that no deploy used, and objects that purges kept for edges that lag behind. */
   dropUnusedBlobs(): Promise<string>
   /** Removes objects from the storage that no row needs. */
   sweepObjects(input: SweepInput): Promise<string>

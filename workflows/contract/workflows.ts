@@ -18,7 +18,7 @@ export interface WorkflowInputs {
   readonly sendEmail: EmailInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
-  /** Takes none, as the next one. */
+  /** This workflow and the next one take no input. */
   readonly recheckDomains: undefined
   readonly renewCertificates: undefined
 }

@@ -1,13 +1,13 @@
 import { signals } from '../contract/messages.ts'
 import { createSignalFlag } from './signal-flag.ts'
 
-/** A worker's clock may be behind the one of the timer. */
+/** A worker's clock may be behind the server's clock, which drives timers. */
 const shortestPauseMs = 1000
 
 /**
- * Waits until an instant, or until PostgreSQL has something new, then acts; waits again while that was too early.
+ * Waits until an instant, or until a signal says that the row has changed, then acts; waits again when that was too early.
  * @param dueAt RFC 3339
- * @param wait what operators read of the wait and of the signal that ends it
+ * @param wait descriptions of the wait and of its signal, for operators
  */
 export async function actWhenDue<Outcome>(
   dueAt: string,

@@ -22,7 +22,7 @@ const endings = {
   stale: '➖ another run owns this deploy, or it has ended',
 } as const
 
-/** What operators read of the steps of a deploy. */
+/** Presents the steps of a deploy to operators. */
 export function createDeployProgress({ deploy_id }: DeployRunInput) {
   const progress = createProgress()
 

@@ -30,15 +30,15 @@ import { createDeployProgress, type DeployProgress, firstLine } from './deploy-p
 import { timeNow } from './progress.ts'
 import { createSignalFlag } from './signal-flag.ts'
 
-/** A step of a few milliseconds in PostgreSQL, repeated until it answers. */
+/** A step of a few milliseconds in PostgreSQL, retried until PostgreSQL answers. */
 const step = (summary: string) =>
   proxyLocalActivities<DeployActivities>({
     summary,
     startToCloseTimeout: '15s',
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '5s' },
   })
-const { claimDeploy } = step('take the deploy, if no other run owns it')
-const { takeTurn } = step('ask for a permit: one build of a site at a time, a few of a project')
+const { claimDeploy } = step('claim the deploy, if no other run owns it')
+const { requestPermit } = step('request a permit: one build of a site at a time, a few of a project')
 const { markBuilding } = step('queued → building: a runner has begun')
 const { finishBuild } = step('building → ready or failed, within the storage quota')
 const { failBuild } = step('→ failed: the repository or the platform is at fault, or the operator cancelled it')
@@ -56,18 +56,18 @@ const { fetchRepository } = proxyActivities<FetchActivities>({
   taskQueue: queues.fetch,
   startToCloseTimeout: '3m',
   heartbeatTimeout: '10s',
-  // for faults of the platform: a server that is away is a result
+  // retries faults of the platform only: a server that is away is a result
   retry: { initialInterval: '4s', maximumInterval: '1m' },
 })
 
-// what follows a publication may fail: the deploy is live
+// the steps after publishing may fail, because the deploy is live
 const { applyRetention } = proxyLocalActivities<RetentionActivities>({
-  summary: 'purge what the plan does not keep',
+  summary: 'purge the deploys that the plan does not keep',
   startToCloseTimeout: '30s',
   retry: { initialInterval: '200ms', maximumAttempts: 5 },
 })
 const { checkSite } = proxyActivities<CheckActivities>({
-  summary: 'look the files through for recommendations',
+  summary: 'check the files for recommendations',
   startToCloseTimeout: '2m',
   retry: { initialInterval: '1s', maximumAttempts: 3 },
 })
@@ -76,7 +76,7 @@ const buildStartedSignal = defineSignal<[{ readonly attempt: number }]>(signals.
 const firstPermitPauseMs = 60_000
 const maxPermitPauseMs = 600_000
 
-/** Takes a deploy from `queued` to `active` (or `ready`, when publishing was not asked for). */
+/** Takes a deploy from `queued` to `active` (or `ready`, when it is not to be published). */
 export async function deploy(input: DeployInput): Promise<DeployReport> {
   const run = { ...input, run_id: workflowInfo().runId }
   const progress = createDeployProgress(run)
@@ -90,11 +90,11 @@ export async function deploy(input: DeployInput): Promise<DeployReport> {
     if (finished.status === 'failed') return progress.failed(finished.error)
     if (finished.preview) progress.previewUpdated(finished.preview)
   }
-  // from here on a cancellation comes too late
+  // a cancellation comes too late from here on
   return await CancellationScope.nonCancellable(() => publish(run, work, progress))
 }
 
-/** Files and manifests are stored already. */
+/** Keeps files that are stored already: there is nothing to build. */
 async function keepFiles(run: DeployRunInput, progress: DeployProgress): Promise<FinishedBuild | undefined> {
   progress.storing()
   const finished = await finishBuild(run, null)
@@ -127,7 +127,7 @@ async function fail(run: DeployRunInput, failure: BuildFailure): Promise<Finishe
   return { status: 'failed', error: failure.error }
 }
 
-/** What to build, or why the repository cannot be fetched. While it is away the deploy keeps no permit from others. */
+/** Fetches the source: what to build, or why it cannot be fetched. While the repository is away, the deploy holds no permit. */
 async function fetchSource(run: DeployRunInput, work: ClaimedWork, progress: DeployProgress) {
   const options = {
     summary: `fetch the repository of ${work.site_name}, deploy ${work.seq}`,
@@ -144,13 +144,13 @@ async function fetchSource(run: DeployRunInput, work: ClaimedWork, progress: Dep
   }
 }
 
-/** PostgreSQL gives build permits and has a signal sent with each; asking again now and then only mends what was lost. */
+/** PostgreSQL grants permits and sends a signal with each; repeated requests only make up for a lost signal. */
 async function waitForPermit(run: DeployRunInput, progress: DeployProgress): Promise<boolean> {
-  const granted = createSignalFlag(signals.permit, 'An earlier build has ended: ask for the permit again.')
+  const granted = createSignalFlag(signals.permit, 'An earlier build has ended: request the permit again.')
   const since = timeNow()
   for (let pauseMs = firstPermitPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxPermitPauseMs)) {
     granted.lower()
-    const permit = await takeTurn(run)
+    const permit = await requestPermit(run)
     if (!permit) return false
     if (permit.granted) return true
     progress.waitsForPermit(since, permit.waits_for)
@@ -178,7 +178,7 @@ async function buildOnRunner(
   try {
     const options = {
       summary: `build ${work.site_name}, deploy ${work.seq}`,
-      // the queue serves projects in rotation, whatever their plan and however many builds they have in it
+      // the queue serves projects in rotation, regardless of their plan and of how many builds they have in it
       priority: { fairnessKey: input.project_id },
     }
     return await buildSource.executeWithOptions(options, [input])
@@ -189,7 +189,7 @@ async function buildOnRunner(
 
 async function publish(run: DeployRunInput, work: ClaimedWork, progress: DeployProgress): Promise<DeployReport> {
   if (!work.activate) {
-    // pushes to a preview make deploys without an end
+    // pushes to a preview create deploys endlessly
     if (work.source_kind === 'git') await purgeOld(work, progress)
     await recommend(run, work, progress)
     return progress.end('ready')

@@ -77,7 +77,7 @@ export async function issueCertificate(input: OrderInput): Promise<OrderOutcome>
 
 type Placed = Exclude<OrderResult, { state: 'rehearsed' | 'refused' }> | { state: 'refused'; error: string; rehearsal: boolean }
 
-/** The authority for rehearsals first, when that is wanted; the real one when it has nothing against it. */
+/** Asks the staging authority first, when that is wanted, and the real one when the rehearsal succeeds. */
 async function askAuthorities(input: OrderInput, rehearse: boolean, giveUpAtMs: number): Promise<Placed> {
   const { certificate_id, order_id, retry_pause_ms } = input
   for (const rehearsal of rehearse ? [true, false] : [false]) {
@@ -86,7 +86,7 @@ async function askAuthorities(input: OrderInput, rehearse: boolean, giveUpAtMs: 
       summary: rehearsal ? 'rehearse with the staging authority' : 'order from the certificate authority',
       startToCloseTimeout: '5m',
       heartbeatTimeout: '30s',
-      // an authority that is away comes back: it is asked until the order is given up
+      // an authority that is away comes back, so it is retried until the order is given up
       scheduleToCloseTimeout: Math.max(giveUpAtMs - Date.now(), 300_000),
       retry: { initialInterval: '5s', backoffCoefficient: 2, maximumInterval: '10m' },
     })
@@ -102,7 +102,7 @@ async function askAuthorities(input: OrderInput, rehearse: boolean, giveUpAtMs: 
   throw new Error('an order neither succeeded nor failed')
 }
 
-/** Waits for the next try; a signal ends the wait, but not the one that the authority demands. */
+/** Waits for the next try. A signal ends the wait early, except a pause that the authority demands. */
 function createWaitForNextTry(input: OrderInput) {
   const changed = createSignalFlag(signals.changed, 'What kept the order back may have changed: try it at once.')
   return async (error: string, failed: FailedTries, nextMs: number): Promise<void> => {

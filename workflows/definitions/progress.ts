@@ -3,14 +3,14 @@ import { setCurrentDetails, upsertMemo, upsertSearchAttributes } from '@temporal
 import type { DeployOutcome, DeployReport } from '../contract/deploys.ts'
 
 const statusKey = defineSearchAttributeKey('DeployStatus', 'KEYWORD')
-// of a long error the beginning says what failed, the end says why
+// the beginning of a long error says what failed, its end says why
 const firstErrorLines = 4
 const lastErrorLines = 10
 const maxLineLength = 300
 
 /**
- * The progress of a deploy that operators read in the Temporal UI: the current details list the steps so far and the one that goes on, the
- * search attribute has the status, the memo and the result keep the end. Details are shown while a worker answers; the memo stays for good.
+ * The progress of a deploy that operators read in the Temporal UI: the current details list the completed steps and the current one, the
+ * search attribute has the status, the memo and the result have the outcome. Details are shown while a worker answers; the memo stays for good.
  */
 export function createProgress() {
   let title = ''
@@ -30,17 +30,17 @@ export function createProgress() {
     setTitle(text: string): void {
       title = text
     },
-    /** Shows what goes on now, in place of what went on before. */
+    /** Shows the current step in place of the previous one. */
     showStep(text: string): void {
       show(`⏳ ${text}`)
     },
-    /** Adds a step that has ended to the list. */
+    /** Adds a completed step to the list. */
     addStep(text: string): void {
       past.push(text)
       show()
     },
     setStatus,
-    /** @param rest of a failure's text, below its first line */
+    /** @param rest the text of a failure below its first line */
     end(outcome: DeployOutcome, summary: string, rest: readonly string[] = []): DeployReport {
       past.push(summary, ...rest)
       setStatus(outcome)
@@ -51,7 +51,7 @@ export function createProgress() {
   }
 }
 
-/** An error as a summary of one line and a block of the others, of which the middle may be left out. */
+/** Splits an error into a summary of one line and a block of the other lines, whose middle may be left out. */
 export function errorLines(error: string): { readonly summary: string; readonly rest: readonly string[] } {
   const [first = '', ...others] = error.trimEnd().split('\n')
   const dropped = others.length - firstErrorLines - lastErrorLines
@@ -60,5 +60,5 @@ export function errorLines(error: string): { readonly summary: string; readonly 
   return { summary: `❌ ${first.slice(0, maxLineLength)}`, rest: shown.length > 0 ? [block] : [] }
 }
 
-/** The time of day in the workflow, which a replay repeats as all of its time. */
+/** The time of day, by the workflow's clock, which is the same in a replay. */
 export const timeNow = () => `${new Date().toISOString().slice(11, 19)} UTC`

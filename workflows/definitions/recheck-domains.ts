@@ -8,7 +8,7 @@ const recheck = proxyActivities<DomainActivities>({
   retry: { initialInterval: '5s', maximumInterval: '1m', maximumAttempts: 5 },
 })
 
-/** Looks whether verified domains still belong to their owners. The result is what was found, for operators. */
+/** Checks whether verified domains still belong to their owners. The result is for operators. */
 export async function recheckDomains(): Promise<string> {
   setCurrentDetails('⏳ looking for the TXT records of verified domains')
   const found = await recheck.recheckDomains()

@@ -7,7 +7,7 @@ const { startDueOrders } = proxyActivities<CertificateActivities>({
   retry: { initialInterval: '1s', maximumInterval: '1m', maximumAttempts: 5 },
 })
 
-/** Begins the renewal of certificates whose day has come; each is a workflow of its own. The result is for operators. */
+/** Begins the renewal of certificates that are due, each by a workflow of its own. The result is for operators. */
 export async function renewCertificates(): Promise<string> {
   setCurrentDetails('⏳ looking for certificates that are due')
   const done = await startDueOrders()

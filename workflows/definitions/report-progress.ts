@@ -3,14 +3,14 @@ import { inlineCode } from '../../core/inline-code.ts'
 import type { DueReport } from '../contract/reports.ts'
 import { timeNow } from './progress.ts'
 
-/** How long a forge may be away. */
+/** How long each kind of report is retried while the forge is away. */
 export const patience = {
   commit: '6 hours',
-  // Gitea answers for the comments of a pull request that is not there as if it were out of order
+  // for the comments of a missing pull request Gitea answers as if it were out of order
   comment: '1 hour',
 } as const
 
-/** How many lines of the past operators see. */
+/** How many past reports operators see. */
 const maxPast = 20
 
 export interface Told {
@@ -18,7 +18,7 @@ export interface Told {
   readonly given_up: number
 }
 
-/** The reports that are under way, and for operators also the latest that ended. */
+/** Shows operators the reports under way and the latest that have ended. */
 export function createReportProgress() {
   const underWay = new Map<string, string>()
   const past: string[] = []
@@ -38,7 +38,7 @@ export function createReportProgress() {
       underWay.set(keyOf(report), `${report.summary}, since ${timeNow()}; tried again for ${patience[report.kind]}`)
       show()
     },
-    /** @param reason why it was given up, in the words of the forge */
+    /** @param reason the forge's message, when the report was given up */
     ended(report: DueReport, reason?: string): void {
       underWay.delete(keyOf(report))
       if (reason === undefined) told += 1

@@ -14,7 +14,7 @@ import { createReportProgress, patience, type ReportProgress, type Told } from '
 import { createSignalFlag } from './signal-flag.ts'
 
 const { dueReports } = proxyLocalActivities<ReportActivities>({
-  summary: 'look for what the forge does not know yet',
+  summary: 'look for reports that are due',
   startToCloseTimeout: '30s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '1m' },
 })
@@ -22,7 +22,7 @@ const { dueReports } = proxyLocalActivities<ReportActivities>({
 const telling = (kind: DueReport['kind']) =>
   proxyActivities<ReportActivities>({
     taskQueue: queues.report,
-    // a comment may have to be looked for on many pages
+    // a comment may have to be searched on many pages
     startToCloseTimeout: '3m',
     heartbeatTimeout: '10s',
     scheduleToCloseTimeout: patience[kind],
@@ -31,12 +31,12 @@ const telling = (kind: DueReport['kind']) =>
 const tellers = { commit: telling('commit'), comment: telling('comment') }
 
 const { giveUpReport } = proxyActivities<ReportActivities>({
-  summary: 'note that the forge does not take the report',
+  summary: 'record that the forge does not accept the report',
   startToCloseTimeout: '30s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1m' },
 })
 
-/** Tells a site's forge what has become of deploys and previews, each report for itself, until it knows everything. */
+/** Reports deploys and previews of a site to its forge, each report by itself, until the forge is up to date. */
 export async function reportToForge(input: ForgeReportsInput): Promise<Told> {
   const changed = createSignalFlag(signals.changed, 'There is something new to tell: look again.')
   const progress = createReportProgress()
@@ -46,7 +46,7 @@ export async function reportToForge(input: ForgeReportsInput): Promise<Told> {
     for (const report of due) {
       if (progress.has(report)) continue
       progress.started(report)
-      // something new may have become due while it was sent
+      // another report may have become due while this one was sent
       void tell(input, report, progress).finally(() => changed.raise())
     }
     await condition(() => changed.isRaised() || progress.isEmpty())

@@ -13,10 +13,10 @@ const { verifyObjects } = proxyActivities<ScrubActivities>({
   retry: { initialInterval: '5s', maximumInterval: '5m', maximumAttempts: 10 },
 })
 
-/** Two of 256 parts an hour: each object about every five days. */
+/** Two of 256 parts an hour, so that each object is verified about every five days. */
 const prefixesPerRun = 2
 
-/** Compares a part of the storage with its hashes, repairs what it can and moves the rest of what is damaged aside. */
+/** Compares a part of the storage with its hashes, repairs damaged objects where it can, and quarantines the others. */
 export async function scrubStorage({ prefixes: count = prefixesPerRun }: ScrubInput = {}): Promise<string> {
   const prefixes = await choosePrefixes({ count })
   let total: ScrubReport = { objects: 0, bytes: 0, damaged: 0, repaired: 0 }

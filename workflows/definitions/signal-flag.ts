@@ -10,8 +10,8 @@ export interface SignalFlag {
 }
 
 /**
- * Takes a signal that says "look again" from now on.
- * @param description what operators read of the signal
+ * Handles a signal that says "look again" from now on.
+ * @param description the signal's description for operators
  */
 export function createSignalFlag(signal: string, description: string): SignalFlag {
   let raised = false

@@ -13,7 +13,7 @@ const { removeOldLogs } = work('remove the logs of old builds')
 const { dropUnusedBlobs } = work('give up blobs that no deploy contains')
 const { sweepObjects } = work('remove objects that no row needs')
 
-/** Cleans the storage: each step answers what it did. The result is what all of them did, for operators. */
+/** Cleans the storage. The result, for operators, lists what each step did. */
 export async function sweepStorage(input: SweepInput = {}): Promise<string> {
   const steps = [
     { doing: 'purging deploys with old preview links', run: () => purgeExpired() },

@@ -8,7 +8,7 @@ const { applySubdomainChange } = proxyActivities<SiteActivities>({
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1m' },
 })
 
-/** Waits until the instant of a subdomain change, then has it made. Cancelling the change, or trashing the site, ends the wait. */
+/** Waits until the instant of a subdomain change, then makes it. Cancelling the change, or trashing the site, ends the wait. */
 export async function switchSubdomain(input: SubdomainChangeInput): Promise<SubdomainChangeOutcome> {
   const { site_id, switch_at } = input
   setCurrentDetails(

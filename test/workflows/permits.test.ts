@@ -110,7 +110,7 @@ describe('with a worker and a runner', () => {
     await expect.poll(() => attributesOf(second), soon).toContain('DeployStatus=superseded')
   })
 
-  test('a build that the operator cancels while it waits fails, and keeps no turn from others', async () => {
+  test('a build that the operator cancels while it waits fails, and keeps no permit from others', async () => {
     const project = await w.project('enterprise')
     const site = await makeSite(w, project)
     const [first, second, third] = [
@@ -127,7 +127,7 @@ describe('with a worker and a runner', () => {
     expect((await w.ended(third, project.key)).status).toBe('active')
   })
 
-  test('the reconciler lets a terminated build ask for its turn again, in front of those behind it', async () => {
+  test('the reconciler lets a terminated build request its permit again, in front of those behind it', async () => {
     const project = await w.project('enterprise')
     const site = await makeSite(w, project)
     const first = await send(w, project, site.id, slow)
@@ -143,13 +143,13 @@ describe('with a worker and a runner', () => {
     expect(Number(rows[1]?.started_at)).toBeGreaterThanOrEqual(Number(rows[0]?.finished_at))
   })
 
-  test('the reconciler gives a turn that was lost', async () => {
+  test('the reconciler grants a permit that was lost', async () => {
     const project = await w.project('enterprise')
     const site = await makeSite(w, project)
     const first = await send(w, project, site.id, endless)
     const second = await send(w, project, site.id, quick)
     await expect.poll(() => detailsOf(second), soon).toContain('waits for deploy 1')
-    // ended without anyone who gives its turn away
+    // ended without anyone who passes its permit on
     await handleOf(first).terminate()
     await w.db.updateTable('deploys').set({ status: 'failed', source_sha256: null }).where('id', '=', first).execute()
     expect(await reconcile(w, w.workflows, new Date(), reconciling)).toEqual([])
@@ -157,7 +157,7 @@ describe('with a worker and a runner', () => {
   })
 })
 
-test('a build whose beginning nobody heard of ends all the same, and gives its turn away', async () => {
+test('a build whose beginning nobody heard of ends all the same, and passes its permit on', async () => {
   await using w = await world({ worker: false, env })
   const project = await w.project('enterprise')
   const site = await makeSite(w, project)
@@ -172,20 +172,20 @@ test('a build whose beginning nobody heard of ends all the same, and gives its t
     clock: () => new Date(),
   })
   for (const run of [first, second]) await activities.claimDeploy(run)
-  expect(await activities.takeTurn(first)).toEqual({ granted: true })
-  expect(await activities.takeTurn(second)).toEqual({ granted: false, waits_for: 'waits for deploy 1 of this site' })
+  expect(await activities.requestPermit(first)).toEqual({ granted: true })
+  expect(await activities.requestPermit(second)).toEqual({ granted: false, waits_for: 'waits for deploy 1 of this site' })
   const result = { outcome: 'failed', error: 'no', build_mode: 'build', build_seconds: 7, skipped_paths: [] } as const
   expect(await activities.finishBuild(first, result)).toEqual({ status: 'failed', error: 'no' })
   expect(wakes).toBeGreaterThan(0)
   const row = await rowOf(w, first.deploy_id)
   expect(Number(row.finished_at) - Number(row.started_at)).toBe(7000)
-  expect(await activities.takeTurn(second)).toEqual({ granted: true })
+  expect(await activities.requestPermit(second)).toEqual({ granted: true })
   // word of it may come late, and from a run that has lost the deploy
   await activities.markBuilding(first)
   await activities.markBuilding({ ...second, run_id: 'another run' })
   expect((await rowOf(w, first.deploy_id)).status).toBe('failed')
   expect((await rowOf(w, second.deploy_id)).status).toBe('queued')
-  expect(await activities.takeTurn({ ...second, run_id: 'another run' })).toBeUndefined()
+  expect(await activities.requestPermit({ ...second, run_id: 'another run' })).toBeUndefined()
 })
 
 test('whatever is killed while builds run and wait, each ends once, and those of a site in their order', async () => {
