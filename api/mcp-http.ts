@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream'
-import { validateHostHeader } from '@modelcontextprotocol/server'
 import type { Context as KoaContext, Next } from 'koa'
 import { AppError } from '../core/errors.ts'
 import { type Scope, scopes } from '../core/scopes.ts'
@@ -10,7 +9,6 @@ import { type JsonBody, receiveJson } from './json-body.ts'
 import { toolBoundsOf } from './json-bounds.ts'
 import { jsonRpcError, parseErrorCode, type Refusal, refusalOf } from './json-rpc.ts'
 import type { JsonBounds } from './json-scanner.ts'
-import { createToolServer } from './mcp.ts'
 import { withOwnSentence } from './mcp-errors.ts'
 import type { Operation } from './operation.ts'
 
@@ -19,15 +17,24 @@ import type { Operation } from './operation.ts'
  * JSON-RPC error with 400. The largest body depends on the tools that the key may call.
  */
 export function createToolEndpoint(operations: readonly Operation[], deps: Deps, authenticate: Authenticate) {
-  const serve = createToolServer(operations)
   const bounds = Object.fromEntries(scopes.map((scope) => [scope, toolBoundsOf(operations, scope)])) as Record<Scope, JsonBounds>
   const { base, mcp } = deps.config.urls
   const origins = new Set([base, mcp].map((url) => new URL(url).origin))
   const hosts = [...[base, mcp].map((url) => new URL(url).hostname), 'localhost', '127.0.0.1', '[::1]']
 
+  let opened: ReturnType<typeof openServer> | undefined
+  /** Loads the library of the tool server with the first request: it takes 10 MiB, which an installation without agents does not need. */
+  async function openServer() {
+    const [{ createToolServer }, { validateHostHeader }] = await Promise.all([
+      import('./mcp.ts'),
+      import('@modelcontextprotocol/server'),
+    ])
+    return { serve: createToolServer(operations), isOurHost: (host: string) => validateHostHeader(host, hosts).ok }
+  }
+
   /** Refuses two attacks through a browser: a page of another origin, and DNS rebinding (a name that an attacker points at this machine). */
-  function refuseBrowserAttacks(koa: KoaContext): void {
-    if (!validateHostHeader(koa.get('host'), hosts).ok) {
+  function refuseBrowserAttacks(koa: KoaContext, isOurHost: (host: string) => boolean): void {
+    if (!isOurHost(koa.get('host'))) {
       throw new AppError('forbidden', `the tool server does not answer to this host; use ${mcp}/mcp`)
     }
     const origin = koa.get('origin')
@@ -52,7 +59,9 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
     if (koa.method !== 'POST') {
       throw new AppError('method_not_allowed', 'the tool server takes POST with a JSON-RPC 2.0 message', { allow: ['POST'] })
     }
-    refuseBrowserAttacks(koa)
+    opened ??= openServer()
+    const { serve, isOurHost } = await opened
+    refuseBrowserAttacks(koa, isOurHost)
     const caller = await authenticate(koa)
     const payer = { kind: 'project', id: caller.project_id } as const
     const ctx = { ...deps, caller, db: deps.admission.databaseOf(payer) }

@@ -52,7 +52,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
     keyring: openKeyring(secretKey),
-    siteChecks: createSiteChecks(cas, stack.use(await openFactsReader())),
+    siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     lookUpDomain: openDomainLookUp(config),
     log,
     clock: () => new Date(),

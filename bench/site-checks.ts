@@ -24,7 +24,7 @@ try {
   const files: ManifestEntry[] = []
   for (let i = 0; i < pages; i++) files.push(await put(i === 0 ? 'index.html' : `posts/${i}/index.html`, page(i, '')))
 
-  await using reader = await openFactsReader()
+  await using reader = openFactsReader()
   const cold: Cost[] = []
   const warm: Cost[] = []
   for (let run = 0; run < runs; run++) {

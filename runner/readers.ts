@@ -61,13 +61,15 @@ const subjects: Readonly<Record<keyof ReaderCalls, string>> = {
   forget: 'the source',
 }
 
-/** Threads for builds: each build has one to itself, and the next one is ready before it is needed. */
-export async function openReaders(limits: Partial<ThreadLimits> = {}): Promise<Readers> {
+/**
+ * Threads for builds: each build has one to itself. The first build waits for its thread, about 0.1 s; for those behind it one is ready before
+ * it is needed.
+ */
+export function openReaders(limits: Partial<ThreadLimits> = {}): Readers {
   const all = { ...usualLimits, ...limits }
   const idle: Thread[] = []
   let warming: Promise<void> | undefined
   let isClosed = false
-  idle.push(await start())
 
   return {
     async take(signal) {

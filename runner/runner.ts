@@ -48,7 +48,7 @@ export async function openBuildDeps(options: BuildDepsOptions): Promise<BuildDep
   const sandbox = stack.use(await openSandbox({ config, log, ...(sandboxLimits && { limits: sandboxLimits }) }))
   const keptFolders = await openKeptFolders(config.build.dir, keptLimits)
   const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
-  const readers = stack.use(await openReaders(readingLimits))
+  const readers = stack.use(openReaders(readingLimits))
   const opened = stack.move()
   const deps = { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders }
   return { ...deps, [Symbol.asyncDispose]: () => opened.disposeAsync() }

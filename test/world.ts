@@ -166,7 +166,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const relay = stack.use(startRelay(db, workflows, log))
   const services: Services = { config, db, cas, buildLogs, previewTokens, keyring, relay, log, clock }
   const lookUpDomain = openDomainLookUp(config)
-  const factsReader = stack.use(await openFactsReader())
+  const factsReader = stack.use(openFactsReader())
   if (options.worker !== false) {
     const bundle = Promise.resolve({ code: inject('workflowBundle') })
     const queues = options.fetcher === false ? workerQueues.filter((queue) => queue !== 'fetch') : workerQueues

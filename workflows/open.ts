@@ -90,8 +90,8 @@ export async function openQueues({
     ...services,
     copies: openCopies(config.storage.copies),
     lookUpDomain: openDomainLookUp(config),
-    mailer: smtpUrl === undefined ? undefined : stack.use(openMailer(smtpUrl)),
-    siteChecks: createSiteChecks(cas, stack.use(await openFactsReader())),
+    mailer: smtpUrl === undefined ? undefined : stack.use(await openMailer(smtpUrl)),
+    siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     fetcher: stack.use(openSourceFetcher(fetchesDir(config))),
     orderPatienceMs,
   }

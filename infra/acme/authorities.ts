@@ -1,6 +1,6 @@
 import { type Config, required } from '../config.ts'
 import { type AcmeAccount, acmeAccount } from './account.ts'
-import { type Acme, openAcme } from './acme.ts'
+import type { Acme } from './acme.ts'
 
 /** The authorities in the settings, all with the same account. */
 export interface Authorities {
@@ -26,6 +26,8 @@ export function openAuthorities({ acme, secretKey }: Pick<Config, 'acme' | 'secr
       const url = required(directoryUrl, setting)
       const known = opened.get(url)
       if (known) return known
+      // its libraries take 10 MiB, which a process without orders does not need
+      const { openAcme } = await import('./acme.ts')
       const { caFile, email } = acme
       const made = await openAcme({
         directoryUrl: url,

@@ -1,5 +1,3 @@
-import { createTransport } from 'nodemailer'
-
 /** The mail server has refused an email for good. The message is the server's. */
 export class EmailRefused extends Error {
   override readonly name = 'EmailRefused'
@@ -26,7 +24,9 @@ const plainAddress = /^[a-z0-9._%+-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9]
 const addressOf = (sender: string) => /<([^<>]+)>\s*$/.exec(sender)?.[1] ?? sender.trim()
 
 /** @param url `smtp://user:password@host:port`, or `smtps:` for TLS from the beginning */
-export function openMailer(url: string): Mailer {
+export async function openMailer(url: string): Promise<Mailer> {
+  // its library takes 5 MiB, which a platform without mail does not need
+  const { createTransport } = await import('nodemailer')
   const transport = createTransport({
     url,
     connectionTimeout: 10_000,

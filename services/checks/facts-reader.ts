@@ -4,6 +4,8 @@ import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra
 import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
 
 export interface FactsReader extends AsyncDisposable {
+  /** Resolves when the thread has been started for the first time, which takes about 0.1 s: for whoever has little time for reading. */
+  started(): Promise<void>
   /**
    * The facts of the files, in their order; none for a file that takes the thread too long or too much memory.
    * @param payer the project of the files
@@ -21,21 +23,20 @@ const maxPosted = 2
 /**
  * Reads files of tenants in a thread of its own, so that no file blocks the event loop of this process or uses up its memory. When the files
  * of one call take more than `deadlineMs` of processor time, the thread is ended and another one is started for the remaining files. Projects
- * share the thread fairly, regardless of their number of checks. The thread is ready when the reader is returned, because the checks of a
- * response have only 150 ms, which starting the thread alone may take.
+ * share the thread fairly, regardless of their number of checks. It takes 15 MiB, so it is started when it is needed for the first time.
  */
-export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<FactsReader> {
+export function openFactsReader(deadlineMs = usualDeadlineMs): FactsReader {
   const start = () => startLimitedThread<FactsCalls>(join(import.meta.dirname, 'facts-thread.ts'), { deadlineMs, memoryMb })
   // needs no limit: a check waits for its files before it reads others, so the number of checks bounds the queue
   const queue = new FairQueue({ slots: maxPosted })
   let isClosed = false
-  let thread = await start()
+  let thread: LimitedThread<FactsCalls> | undefined
   let next: Promise<LimitedThread<FactsCalls>> | undefined
 
   /** The thread, or a new one when it has ended. */
   async function living(): Promise<LimitedThread<FactsCalls>> {
     if (isClosed) throw closed()
-    if (!thread.ended.aborted) return thread
+    if (thread && !thread.ended.aborted) return thread
     next ??= start().finally(() => {
       next = undefined
     })
@@ -71,11 +72,14 @@ export async function openFactsReader(deadlineMs = usualDeadlineMs): Promise<Fac
   }
 
   return {
+    async started() {
+      if (!thread) await living()
+    },
     read,
     async [Symbol.asyncDispose]() {
       isClosed = true
       await next?.catch(() => undefined)
-      await thread[Symbol.asyncDispose]()
+      await thread?.[Symbol.asyncDispose]()
     },
   }
 }

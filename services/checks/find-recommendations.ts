@@ -52,6 +52,8 @@ export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
         const byFile = new Map(telling.map((file, i) => [file, facts[i] ?? nothing]))
         return batch.map((file) => [file, byFile.get(file) ?? nothing])
       }
+      // no part of the budget, which the first check after a start could not keep otherwise
+      await reader.started()
       const startedAt = performance.now()
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()

@@ -16,7 +16,7 @@ let reader: FactsReader
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'plinth-site-checks-'))
   disk = await openDiskCas(dir)
-  reader = await openFactsReader()
+  reader = openFactsReader()
 })
 afterAll(async () => {
   await reader[Symbol.asyncDispose]()
@@ -162,7 +162,7 @@ describe('the thread that reads files of tenants', () => {
   })
 
   test('1: a file that takes too long has no facts', async () => {
-    await using hasty = await openFactsReader(1)
+    await using hasty = openFactsReader(1)
     const file = { bytes: Buffer.from(hostile('<a href="../x/./y">')), page: true }
     expect(await hasty.read([file], payer)).toEqual([{}])
   })
@@ -176,7 +176,7 @@ describe('the thread that reads files of tenants', () => {
         return disk.open(sha256, encoding)
       },
     }
-    await using hasty = await openFactsReader(1)
+    await using hasty = openFactsReader(1)
     const checks = createSiteChecks(cas, hasty)
     const files = [await put('notes.html', hostile('<a href="../x/./y">'))]
     await checks.findRecommendations(files, { payer, budgetMs })
@@ -185,7 +185,7 @@ describe('the thread that reads files of tenants', () => {
   })
 
   test('1: the files behind one that takes too long are read', async () => {
-    await using hasty = await openFactsReader(200)
+    await using hasty = openFactsReader(200)
     const slow: FileToRead = { bytes: Buffer.from(hostile('<a href="../x/./y">').repeat(30)), page: true }
     const [first, ...others] = await Promise.all(
       [slow, small, small, small, small, small].map((file) => hasty.read([file], payer)),
@@ -195,7 +195,7 @@ describe('the thread that reads files of tenants', () => {
   })
 
   test('1: the files beside one that takes too long are read', async () => {
-    await using hasty = await openFactsReader(200)
+    await using hasty = openFactsReader(200)
     const slow: FileToRead = { bytes: Buffer.from(hostile('<a href="../x/./y">').repeat(30)), page: true }
     const facts = await hasty.read([small, slow, small], payer)
     expect(facts.map(({ page }) => page?.hasTitle)).toEqual([true, undefined, true])
@@ -210,7 +210,7 @@ describe('the thread that reads files of tenants', () => {
   })
 
   test('a closed reader refuses', async () => {
-    const own = await openFactsReader()
+    const own = openFactsReader()
     await own[Symbol.asyncDispose]()
     await expect(own.read([small], payer)).rejects.toThrow('closed')
   })

@@ -16,7 +16,7 @@ let readers: Readers
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'plinth-build-log-'))
   logs = openDiskBuildLogs(folder)
-  readers = await openReaders()
+  readers = openReaders()
 })
 afterAll(async () => {
   await readers[Symbol.asyncDispose]()
@@ -178,7 +178,7 @@ test.each([
 })
 
 test('1: a log that takes the reader too long goes on with the lines of the runner', async () => {
-  await using hasty = await openReaders({ deadlineMs: 50 })
+  await using hasty = openReaders({ deadlineMs: 50 })
   const { log, reader, read, append } = await openLog({ from: hasty })
   append('first\n')
   await expect.poll(read).toBe('first\n')

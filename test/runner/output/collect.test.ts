@@ -16,7 +16,7 @@ let cas: Cas
 let readers: Readers
 let reader: Reader
 beforeAll(async () => {
-  readers = await openReaders()
+  readers = openReaders()
 })
 afterAll(() => readers[Symbol.asyncDispose]())
 beforeEach(async () => {
