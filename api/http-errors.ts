@@ -1,5 +1,5 @@
 import { AppError, type ErrorKind, unavailable } from '../core/errors.ts'
-import { isDatabaseAway, isLockTimeout } from '../infra/db/database.ts'
+import { isDatabaseAway, isLockTimeout } from '../infra/db/errors.ts'
 
 /** The HTTP status of each kind of error; defined only here. */
 export const statusOf = {

@@ -1,6 +1,6 @@
 import type { Context as KoaContext } from 'koa'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { isDatabaseAway } from '../infra/db/database.ts'
+import { isDatabaseAway } from '../infra/db/errors.ts'
 import type { AdmissionFigures } from './admission.ts'
 import type { Deps } from './context.ts'
 import { createStoredMetrics } from './stored-metrics.ts'

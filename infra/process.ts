@@ -1,4 +1,5 @@
 import { ConfigError } from './config.ts'
+import { collectGarbageOfStart } from './threads/start-garbage.ts'
 import { startWatchdog, type WatchdogLimits } from './threads/watchdog.ts'
 
 /**
@@ -16,6 +17,7 @@ export async function runMain(name: string, open: () => Promise<AsyncDisposable>
   try {
     await using _running = await open()
     process.send?.('ready')
+    collectGarbageOfStart()
     await stop.promise
   } catch (error) {
     process.stderr.write(`${error instanceof ConfigError ? error.message : String((error as Error).stack ?? error)}\n`)

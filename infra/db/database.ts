@@ -1,8 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
-import { type Migration, Migrator } from 'kysely/migration'
 import pg from 'pg'
 import type { DB } from './schema.ts'
 
@@ -135,40 +132,4 @@ export async function databaseTime(tx: Db): Promise<Date> {
   const [row] = rows
   if (!row) throw new Error('PostgreSQL did not say what time it is')
   return row.now
-}
-
-const migrationsDir = join(import.meta.dirname, 'migrations')
-
-/**
- * Brings the schema to the newest version; safe to call from many processes at once (advisory lock).
- * Needs a direct connection, not a transaction-mode pooler.
- */
-export async function migrate(db: Db): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: readMigrations } })
-  const { error } = await migrator.migrateToLatest()
-  if (error) throw error
-}
-
-async function readMigrations(): Promise<Record<string, Migration>> {
-  const files = (await readdir(migrationsDir)).filter((file) => file.endsWith('.ts')).sort()
-  const load = async (file: string) =>
-    [file.replace(/\.ts$/, ''), (await import(join(migrationsDir, file))) as Migration] as const
-  return Object.fromEntries(await Promise.all(files.map(load)))
-}
-
-const awayCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ETIMEDOUT', 'EPIPE', '57P01', '57P02', '57P03'])
-const awayMessages =
-  /timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|not currently accepting connections/
-
-/** Whether a statement waited for a lock longer than allowed. */
-export const isLockTimeout = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === '55P03'
-
-/** Whether a query failed because PostgreSQL is stopped, restarting, full or silent, so that the same query may succeed later. */
-export function isDatabaseAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const { code, syscall } = error as Error & { code?: string; syscall?: string }
-  // connection exceptions, and insufficient resources: disk full, out of memory, too many connections
-  if (code?.startsWith('08') || code?.startsWith('53')) return true
-  if (code && awayCodes.has(code)) return code !== 'ENOENT' || syscall === 'connect'
-  return awayMessages.test(error.message)
 }

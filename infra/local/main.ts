@@ -1,4 +1,5 @@
 import { ConfigError, loadConfig } from '../config.ts'
+import { collectGarbageOfStart } from '../threads/start-garbage.ts'
 import { readyLines } from './ready.ts'
 import { startStack } from './stack.ts'
 import { settingWarnings } from './warnings.ts'
@@ -29,6 +30,7 @@ async function main(): Promise<void> {
     await using stack = await startStack(config, { report: print, signal: stop.signal })
     print(`started in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
     for (const line of readyLines(stack)) print(line)
+    collectGarbageOfStart()
     await stopped.promise
   } catch (error) {
     if (stop.signal.aborted && error === stop.signal.reason) return

@@ -3,6 +3,7 @@ import { Session } from 'node:inspector'
 import { setTimeout as pause } from 'node:timers/promises'
 import { workerData } from 'node:worker_threads'
 import { watchStandstill } from './standstill.ts'
+import { collectGarbageOfStart } from './start-garbage.ts'
 import { threadCpuMs } from './thread-cpu.ts'
 import type { Watched } from './watchdog.ts'
 
@@ -17,6 +18,7 @@ const stillMs = watchStandstill(beats, mainThreadCpuMs)
 let orphanedMs = 0
 
 setInterval(look, lookMs)
+collectGarbageOfStart()
 
 function look(): void {
   // counted in looks: while the process is stopped or the machine asleep there are none

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { migrate, openDatabase } from '../../infra/db/database.ts'
+import { openDatabase } from '../../infra/db/database.ts'
+import { inspectDatabase } from '../../infra/db/inspect.ts'
+import { migrate } from '../../infra/db/migrate.ts'
 import { createDatabase } from '../database.ts'
 
 interface Column {
@@ -84,4 +86,17 @@ test('many processes may migrate at once, and again', async () => {
   await Promise.all([migrate(one.db), migrate(two.db), migrate(one.db)])
   await migrate(two.db)
   expect(await one.db.selectFrom('projects').selectAll().execute()).toEqual([])
+})
+
+test('a start learns whether a database has every migration, and no other', async () => {
+  await using database = await createDatabase()
+  await using opened = openDatabase(database.url)
+  const isMigrated = async () => (await inspectDatabase(database.url)).isMigrated
+  expect(await isMigrated()).toBe(true)
+  await sql`insert into kysely_migration (name, timestamp) values ('9999_of_a_later_version', '')`.execute(opened.db)
+  expect(await isMigrated()).toBe(false)
+  await sql`delete from kysely_migration where name >= '0002'`.execute(opened.db)
+  expect(await isMigrated()).toBe(false)
+  await sql`drop table kysely_migration`.execute(opened.db)
+  expect(await isMigrated()).toBe(false)
 })
