@@ -87,7 +87,7 @@ export const pages = {
   unknownPreview: htmlPage(
     404,
     'This preview link does not open',
-    'It may have been revoked, or the deploy has been published since. Ask whoever sent it for a new one.',
+    'It may have been revoked, or the deploy has been published since. Ask the sender for a new one.',
   ),
   missingFile: textPage(404, 'There is no such file on this site.'),
   badRequest: textPage(400, 'The host or the path of the request is not valid.'),

@@ -11,7 +11,7 @@ import type { BuildLog } from './build-log.ts'
 const signalDeadlineMs = 2000
 const maxLineLength = 200
 
-/** The activities of the build queue. Each build tells its workflow that it has begun, and reports what it does with its heartbeats. */
+/** The activities of the build queue. Each build signals its workflow when it begins, and reports its progress with heartbeats. */
 export function createBuildActivities(deps: BuildDeps): BuildActivities {
   return {
     async buildSource(input) {
@@ -38,7 +38,7 @@ export function createBuildActivities(deps: BuildDeps): BuildActivities {
           },
         })
       return await withHeartbeat(run, () => {
-        // a heartbeat does not wait for the reader of the log, so it has the line of the one before
+        // a heartbeat does not wait for the reader of the log, so it has the last line of the previous heartbeat
         readLastLine().catch(() => undefined)
         return progress()
       })
@@ -46,7 +46,7 @@ export function createBuildActivities(deps: BuildDeps): BuildActivities {
   }
 }
 
-/** Signals the workflow that its build has begun, until that has arrived or the build is over. Nothing depends on it. */
+/** Signals the workflow that its build has begun, until the signal arrives or the build ends. Nothing depends on it. */
 function announcement(context: Context, log: Logger) {
   const over = new AbortController()
   let announcing: Promise<void> | undefined

@@ -11,7 +11,7 @@ import type { Sandbox } from './sandbox/sandbox.ts'
 import type { Slot, Slots } from './sandbox/slots.ts'
 import type { Workspace } from './sandbox/workspace.ts'
 
-/** What all builds of a runner share. */
+/** The state shared by all builds of a runner. */
 export interface BuildDeps {
   readonly cas: Cas
   readonly buildLogs: BuildLogs
@@ -26,7 +26,7 @@ export interface BuildDeps {
 
 export type Phase = 'wait' | 'fetch source' | 'unpack' | 'install' | 'build' | 'collect' | 'store'
 
-/** What the steps of one build share. */
+/** The state shared by the steps of one build. */
 export interface BuildContext {
   readonly deps: BuildDeps
   readonly input: BuildInput
@@ -37,9 +37,9 @@ export interface BuildContext {
   /** Aborted when the build is cancelled, and when its reader has stopped. */
   readonly signal: AbortSignal
   readonly onPhase: (phase: Phase) => void
-  /** What the archive may inflate to, and the artifact hold. */
+  /** The size limit of the inflated archive and of the artifact. */
   readonly maxBytes: number
 }
 
-/** Thrown inside a build for what is wrong with the source; its message is the deploy's `error`. */
+/** Thrown inside a build when something is wrong with the source. Its message becomes the deploy's `error`. */
 export class SourceFault extends Error {}

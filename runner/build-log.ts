@@ -6,12 +6,12 @@ import { createLogWriter } from './log-writer.ts'
 import type { Reader } from './readers.ts'
 
 const MiB = 1024 * 1024
-/** What is written as it comes; of what follows only the end is kept, and written when the build has ended. */
+/** How much is written as it arrives. Of further output only the end is kept, and written when the build has ended. */
 const headBytes = 9 * MiB
 const endBytes = 1 * MiB
-/** A line that has not ended is shown after this time: a question, a row of dots, a progress bar. */
+/** An incomplete line is shown after this time: a question, a row of dots, a progress bar. */
 const unfinishedMs = 1000
-/** Large chunks are taken in parts, so that the bounds hold. */
+/** Large chunks are split, so that the limits hold. */
 const maxPartBytes = 64 * 1024
 /** Characters of a line of the runner that nothing but this process is left to read. */
 const maxOwnLength = 1000
@@ -22,28 +22,28 @@ export interface BuildLogOptions {
   readonly deployId: string
   /** Makes the output readable. */
   readonly reader: Pick<Reader, 'call' | 'stopped'>
-  /** Values to mask besides what looks like a secret. */
+  /** Values to mask besides texts that look like secrets. */
   readonly secrets?: readonly string[]
-  /** Bytes that were there before the first attempt. */
+  /** The size of the log before the first attempt. */
   readonly begunAt?: number | undefined
 }
 
-/** The output of one build on its way into its log: without terminal sequences and secrets, within bounds, never in the way of the build. */
+/** Writes the output of one build to its log, without terminal sequences and secrets, within limits, and without blocking the build. */
 export interface BuildLog extends AsyncDisposable {
-  /** Output of a command, cut anywhere. */
+  /** Takes output of a command, cut anywhere. */
   append(chunk: Buffer): void
-  /** A line of the runner itself. */
+  /** Writes a line of the runner itself. */
   line(text: string): void
   /**
-   * The last 64 thousand characters, or fewer.
+   * Returns the last 64 thousand characters, or fewer.
    * @throws ReadingStopped when the reader has stopped
    */
   recent(): Promise<string>
-  /** Writes all that is left; nothing may follow. */
+  /** Writes the remaining output; it must be the last call. */
   close(): Promise<void>
 }
 
-/** Continues the log that an earlier attempt of the same build has left. */
+/** Continues the log of an earlier attempt of the same build. */
 export async function openBuildLog({
   logs,
   log,
@@ -57,10 +57,10 @@ export async function openBuildLog({
   const own = createLogText(secrets)
   const reading = createReading(reader, write)
   const [before] = await Promise.all([writer.before(), reader.call('openLog', secrets)])
-  /** What was taken of the output, and of earlier attempts. */
+  /** The bytes of output so far, including earlier attempts. */
   let size = before.size
   let endsLine = true
-  /** Whether a line of the log itself has not ended. */
+  /** Whether the last line of the log is incomplete. */
   let isCut = false
   let unfinished: NodeJS.Timeout | undefined
   if (size > begunAt) line(`${before.endsLine ? '' : '\n'}… the build was interrupted and starts again …`)
@@ -120,7 +120,7 @@ export async function openBuildLog({
   }
 }
 
-/** Hands output to the reader in order, and writes what it makes of it. Nothing is read once the reader has stopped. */
+/** Passes output to the reader in order, and writes its result. Nothing is read once the reader has stopped. */
 function createReading(reader: BuildLogOptions['reader'], write: (text: string) => void) {
   /** Output that waits for the reader. */
   let waiting: Buffer[] = []
@@ -142,7 +142,7 @@ function createReading(reader: BuildLogOptions['reader'], write: (text: string) 
   }
 
   return {
-    /** What arrives while the reader is busy goes to it together. */
+    /** Output that arrives while the reader is busy goes to it in one message. */
     push(part: Buffer): void {
       waiting.push(part)
       if (waiting.length === 1) void then(pushWaiting)
@@ -152,5 +152,5 @@ function createReading(reader: BuildLogOptions['reader'], write: (text: string) 
   }
 }
 
-/** A message would take along all of the memory that a part lies in. */
+/** Copies a part, because a message would contain the whole buffer that the part lies in. */
 const copyOf = (part: Buffer) => new Uint8Array(part)

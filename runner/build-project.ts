@@ -11,13 +11,13 @@ import type { SourcePlan } from './source/source-plan.ts'
 /** A source that has to be built. */
 export interface Project {
   readonly plan: SourcePlan
-  /** What the build sees as its root. */
+  /** The root folder inside the build. */
   readonly root: string
-  /** The folder to build, with a slash at its end; the root is empty. */
+  /** The folder to build, with a trailing slash; the root is empty. */
   readonly folder: string
 }
 
-/** Installs the packages of a project, or takes those of an earlier build, and builds it. Returns what the build has written. */
+/** Installs the packages of a project, or restores those of an earlier build, and builds it. Returns the folders that the build has written. */
 export async function buildProject(
   context: BuildContext,
   { plan, root, folder }: Project,
@@ -53,7 +53,7 @@ async function refuseWithoutIsolation({ deps, input, signal }: BuildContext): Pr
   )
 }
 
-/** As the sandbox shows what it runs. */
+/** Formats a command as the sandbox shows it. */
 const commandLine = (folder: string, command: Command) => `$ ${folder && `cd ${folder.slice(0, -1)} && `}${commandText(command)}`
 
 const restoredText = (lockName: string, packages: number) =>

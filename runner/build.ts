@@ -27,12 +27,12 @@ export interface BuildRun {
 }
 
 const MiB = 1024 * 1024
-/** What an archive may inflate to, and an artifact hold, where the plan has no limit. */
+/** The size limit of an inflated archive and of an artifact, where the plan has none. */
 const unlimitedBytes = 4096 * MiB
 
 /**
- * Turns a source archive into stored files and a manifest. What is wrong with the source is a result; what is wrong with the
- * platform is thrown. Leaves no process, folder or cgroup behind.
+ * Turns a source archive into stored files and a manifest. A fault of the source is a result; a fault of the platform is
+ * thrown. It leaves no process, folder or cgroup behind.
  */
 export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun): Promise<BuildResult> {
   const { signal, onPhase } = run
@@ -60,7 +60,7 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
   )
 }
 
-/** @param cancelled aborted when nobody waits for the build any more */
+/** @param cancelled aborted when the build is no longer needed */
 async function buildIn(context: BuildContext, cancelled: AbortSignal): Promise<BuildResult> {
   const { deps, input, reader, buildLog } = context
   const commands = createCommands(context)
@@ -81,14 +81,14 @@ async function buildIn(context: BuildContext, cancelled: AbortSignal): Promise<B
     if (fault === undefined) throw reason
     deps.log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build failed')
     buildLog.line(`failed: ${fault.split('\n', 1)[0]}`)
-    if (packages.restored) buildLog.line('the next build installs its packages anew')
+    if (packages.restored) buildLog.line('the next build installs its packages again')
     else await packages.keep()
     const readingMs = reason instanceof ReadingStopped ? reason.spentMs : 0
     return { ...(await factsOf(reader, commands.spentMs + readingMs)), build_mode, outcome: 'failed', error: fault }
   }
 }
 
-/** Fetches and unpacks the source, and finds out what to do with it. */
+/** Fetches and unpacks the source, and plans its build. */
 async function openSource(context: BuildContext): Promise<Exclude<SourceKind, { kind: 'refused' }>> {
   const { deps, input, slot, workspace, reader, buildLog, signal, onPhase, maxBytes } = context
   onPhase('fetch source')
@@ -126,7 +126,7 @@ async function storeOutput(context: BuildContext, output: FoundOutput) {
   const { deps, input, workspace, reader, buildLog, signal, onPhase, maxBytes } = context
   const { folder, noIndex } = output
   onPhase('collect')
-  // what is refused or cancelled was never in the storage
+  // nothing of a refused or cancelled build is stored
   await using objects = deps.cas.batch()
   const files = await collectFiles(folder, {
     objects,

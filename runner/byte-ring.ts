@@ -1,4 +1,4 @@
-/** The last bytes of all that is pushed. */
+/** Keeps the last bytes of everything pushed. */
 export function createByteRing(maxBytes: number) {
   let chunks: Buffer[] = []
   let held = 0
@@ -17,13 +17,13 @@ export function createByteRing(maxBytes: number) {
       chunks.push(chunk)
       held += chunk.length
       total += chunk.length
-      // half as much again may wait, so that the cut is made once in a while and not for each chunk
+      // half as much again may collect, so that it is cut once in a while and not for each chunk
       if (held <= maxBytes * 1.5) return
       chunks = [Buffer.from(end(maxBytes))]
       held = maxBytes
     },
     end,
-    /** Empties it; what was dropped ends with a line, if one ends in what is left. */
+    /** Returns the kept bytes and empties the ring. If bytes were dropped, the result begins with a whole line where it has one. */
     take(): { bytes: Buffer; dropped: number } {
       const all = end(maxBytes)
       const begin = total > all.length ? all.indexOf(0x0a) + 1 : 0

@@ -6,21 +6,21 @@ import { reopenFolders } from './sandbox/hostile-tree.ts'
 
 /** A command in a folder of the source. */
 export interface Execution {
-  /** What the build sees as its root. */
+  /** The root folder inside the build. */
   readonly root: string
   readonly tools: BuildTools
-  /** Where the command runs, with a slash at its end; the root is empty. */
+  /** The folder in which the command runs, with a trailing slash; the root is empty. */
   readonly folder: string
   readonly command: Command
   /** What the log shows or the sandbox runs before the command. */
   readonly before: readonly Step[]
 }
 
-/** The commands of one build, which share its time. */
+/** The commands of one build, which share its time limit. */
 export interface Commands {
   /** Time that the commands have taken. */
   readonly spentMs: number
-  /** Whether one was begun, so that the tree may be anything. */
+  /** Whether a command has run, so that the tree may have any content. */
   readonly hasRun: boolean
   /** @throws SourceFault when the command fails or reaches a limit; Error when the sandbox does not start */
   run(execution: Execution): Promise<void>

@@ -3,7 +3,7 @@ import type { StopCause } from './sandbox/sandbox.ts'
 
 export interface Failure {
   readonly command: Command
-  /** Undefined when a signal from outside ended it. */
+  /** Undefined when a signal ended it. */
   readonly code: number | undefined
   readonly stopped: StopCause | undefined
   /** The build log. */
@@ -45,7 +45,7 @@ function reasonOf({ command, code, stopped, log, memoryBytes, timeoutMs }: Failu
 
 const hintCharacters = 20_000
 
-/** The first that fits is said, so what is certain comes before what is likely. */
+/** The first match is used, so certain causes come before likely ones. */
 const hints: readonly [RegExp, string][] = [
   [
     /can only install (?:packages )?(?:with an existing|when your package\.json)|EUSAGE/,
@@ -61,7 +61,7 @@ const hints: readonly [RegExp, string][] = [
   ],
   [
     /EINTEGRITY|ERR_PNPM_TARBALL_INTEGRITY|doesn't match the expected checksum|Integrity check failed/,
-    'a package is not the one that the lock file names; remove the lock file, install anew and send the new one',
+    'a package is not the one that the lock file names; remove the lock file, install again and send the new one',
   ],
   [
     /JavaScript heap out of memory|Cannot allocate memory|ENOMEM|^Killed$/m,

@@ -1,6 +1,6 @@
 import type { LineMasker } from '../core/masking.ts'
 
-/** Longer lines are handed on in parts. */
+/** Longer lines are passed on in parts. */
 const maxLineLength = 64 * 1024
 /** No secret is longer. */
 const maxWordLength = 4096
@@ -9,16 +9,16 @@ const maxWordLength = 4096
  * this is linear; the pattern of `util.stripVTControlCharacters` is not: 64 KB of `ESC ]` took it 320 ms.
  */
 const terminalSequence =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find
   /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]/g // oxlint-disable-line no-control-regex
 
-/** Cuts text into lines and hands them on as people may read them: without terminal sequences, control characters and secrets. */
+/** Splits text into readable lines: without terminal sequences, control characters and secrets. */
 export function createLogLines(masker: LineMasker, write: (text: string) => void) {
-  /** The line that has not ended, and what of it was handed on already. */
+  /** The incomplete line, and the part of it that was passed on already. */
   let line = ''
   let shown = ''
 
-  /** What was shown cannot be taken back: a line that has become another one begins anew. */
+  /** Shown text cannot be taken back, so a line that was rewritten is shown again from its start. */
   const addition = (text: string) => (text.startsWith(shown) ? text.slice(shown.length) : `\n${text}`)
   const open = () => addition(masker.start(readable(line)))
 
@@ -47,7 +47,7 @@ export function createLogLines(masker: LineMasker, write: (text: string) => void
 
   return {
     isOpen: () => line !== '',
-    /** What `show` would hand on. */
+    /** The text that `show` would pass on. */
     open,
     show,
     /** Whether a line has ended. */
@@ -66,7 +66,7 @@ export function createLogLines(masker: LineMasker, write: (text: string) => void
   }
 }
 
-/** Where a line may be cut without cutting what may be a secret, unless one is longer than any. */
+/** Where a line may be cut without splitting a possible secret, unless that is longer than any secret. */
 function wordEnd(line: string, maxLength: number): number {
   const last = line.slice(maxLength - maxWordLength, maxLength).search(/[\s"'`,;<>()[\]{}][^\s"'`,;<>()[\]{}]*$/)
   if (last >= 0) return maxLength - maxWordLength + last + 1

@@ -23,7 +23,7 @@ const maxAnswerBytes = 1024 * 1024
 const maxRetryAfterMs = 7 * 24 * 3_600_000
 
 // its own retries send the same signed body again, whose nonce is used up, and without them it fails on an error that has no answer:
-// whoever orders tries again, with a new nonce
+// callers retry with a new nonce
 acme.axios.interceptors.request.clear()
 acme.axios.interceptors.response.clear()
 

@@ -19,7 +19,7 @@ import type { Role, SettingsTable } from './setting.ts'
 const all: readonly Role[] = ['api', 'worker', 'runner', 'edge']
 const launcher: readonly Role[] = []
 
-// One table, longer than other files: a setting is one row, and whoever looks for one looks here.
+// Longer than other files, because it is one table with a row for each setting.
 
 /**
  * Every setting, in the nested form of the configuration. The validated configuration, the environments of the child processes and

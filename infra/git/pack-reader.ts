@@ -92,7 +92,7 @@ function inflate(data: Buffer, size: number): { readonly bytes: Buffer; readonly
     const { buffer, engine } = inflateSync(data, options) as unknown as { buffer: Buffer; engine: { bytesWritten: number } }
     if (buffer.length === size) return { bytes: buffer, consumed: engine.bytesWritten }
   } catch {
-    // told below
+    // checked below
   }
   throw damaged('it has an object that cannot be inflated to what it says')
 }

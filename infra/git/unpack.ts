@@ -28,8 +28,8 @@ const firstObjectAt = 12
 const batch = 200
 
 /**
- * Writes every object of a pack, without deltas, into one file, and knows it by the hash of its bytes. isomorphic-git's own index inflates
- * without bounds, holds the pack three times and builds each chain of deltas anew: 25 s and 390 MB for 5,000 files in 60 MB.
+ * Writes every object of a pack, without deltas, into one file, indexed by the hash of its bytes. isomorphic-git's own index inflates
+ * without limits, holds the pack three times and resolves each chain of deltas again: 25 s and 390 MB for 5,000 files in 60 MB.
  * @throws GitError `damaged`, `too_large` or `too_many_files`
  */
 export async function unpack(packFile: string, spoolFile: string, limits: PackLimits): Promise<Unpacked> {

@@ -49,7 +49,7 @@ async function pinned(host: string, { pins, lookUp, signal }: Admission): Promis
   let addresses = pins.get(host)
   if (!addresses) {
     addresses = lookUp(host)
-    // whoever awaits it learns of a failure
+    // callers that await it get the failure
     addresses.catch(() => undefined)
     pins.set(host, addresses)
   }

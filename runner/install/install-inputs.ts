@@ -8,10 +8,10 @@ export interface InstallPlan {
   readonly node: NodeMajor
   readonly packageManager: PackageManager
   readonly install: readonly string[]
-  /** Where the lock file lies, with a slash at its end; the root is empty. */
+  /** The folder of the lock file, with a trailing slash; the root is empty. */
   readonly installFolder: string
   readonly lockName: string | undefined
-  /** All that the install gets of an environment. */
+  /** The whole environment of the install. */
   readonly environment: Readonly<Record<string, string>>
 }
 
@@ -19,13 +19,13 @@ const MiB = 1024 * 1024
 const maxLockBytes = 32 * MiB
 /** Settings that managers look for in a folder and those above it. */
 const settings = ['.npmrc', '.yarnrc.yml', 'pnpm-workspace.yaml']
-/** Files that take part in an install with what else they read. */
+/** Files that take part in an install and may read further files. */
 const programs = ['.pnpmfile.cjs', '.pnpmfile.mjs', '.yarnrc', 'binding.gyp']
 const ownScript = /^(?:pre|post)?(?:install|prepare|dependencies)$|^prepublish$|^pnpm:/
-/** Dependencies that lie in the source, or are made from what lies there. */
+/** Dependencies that are in the source, or are made from it. */
 const local = /(?:^|[\s'"(@])(?:file|link|workspace|portal|exec):|"link"\s*:\s*true/m
 const localInYarnLock = /@(?:\.{0,2}|~)\//
-/** Those that Yarn brings along need no file. */
+/** Plugins that are built into Yarn need no file. */
 const patched = /patchedDependencies|patch:(?![^",#:\n]{0,300}#(?:optional!|~)?builtin<)/
 /** Settings that name programs, files or other places. */
 const farReaching: Readonly<Record<string, RegExp>> = {
@@ -36,16 +36,16 @@ const farReaching: Readonly<Record<string, RegExp>> = {
   'pnpm-workspace.yaml': settingOf('packages|(?:globalP|p)npmfile|modulesDir|virtualStoreDir|nodeOptions|scriptShell'),
 }
 
-/** The managers disagree on what ends a line, so everything does that may. */
+/** The managers disagree on line endings, so every possible one counts. */
 function settingOf(names: string): RegExp {
   return new RegExp(`(?:^|[\\r\\n\\u2028\\u2029])[^\\S\\r\\n\\u2028\\u2029]*["']?(?:${names})(?:\\[\\])?["']?\\s*[=:]`, 'i')
 }
 
 /**
- * A name for all that decides what an install leaves behind: two sources with the same one get the same packages. Undefined where that
+ * Hashes everything that decides the result of an install: two sources with the same hash get the same packages. Undefined when the result
  * may depend on more of the source, so that only an install can tell.
- * @param paths of all files below `root`
- * @param folder the one to build, with a slash at its end; the root is empty
+ * @param paths the paths of all files below `root`
+ * @param folder the folder to build, with a trailing slash; the root is empty
  */
 export async function nameInstall(
   root: string,

@@ -7,24 +7,24 @@ import { fitsSeal, sealFolder } from './seal.ts'
 
 const copyTimeoutMs = 60_000
 
-/** What a folder is for; another project, level of trust or purpose never meets it. */
+/** The owner and purpose of a folder. Another project, level of trust or purpose never gets it. */
 export interface KeptKey {
   readonly project_id: string
-  /** Of the build that takes or puts. */
+  /** The user of the build that takes or puts. */
   readonly trust: TrustLevel
   readonly purpose: string
 }
 
 /**
- * Folders that builds of one project hand on. A folder is moved or copied whole: what a build has in its hands nobody else can reach, and
- * what is half done is never found. What a build leaves in one is hostile and only ever renamed, listed, copied, given away and removed.
- * Each has a seal, a digest over the listing of all that is in it, made when it was set aside; a folder that does not fit its seal is
- * removed instead of being restored.
+ * Folders that pass from one build of a project to the next. A folder is moved or copied as a whole, so that no other build can reach the
+ * folder of a running build, and an incomplete one is never found. Their content is hostile: they are only renamed, listed, copied, given
+ * another owner and removed. Each has a seal, a digest over the listing of its content, made when it was set aside; a folder that does not
+ * match its seal is removed instead of being restored.
  */
 export interface KeptFolders {
   /**
-   * Brings a folder of the build's own level, by moving it, or else a copy of one that a more trusted level has set aside, to a path where
-   * there is none. False when none is kept, another build has it, or it is not as it was set aside.
+   * Moves a kept folder of the build's own level, or else a copy of one of a more trusted level, to a path that does not exist. False when none
+   * is kept, another build has it, or it does not match its seal.
    */
   take(key: KeptKey, to: string): Promise<boolean>
   /**
@@ -36,11 +36,11 @@ export interface KeptFolders {
   usage(): Promise<KeptUsage>
 }
 
-/** Removes what a killed runner has left, and folders beyond the limits. */
+/** Removes the leftovers of a killed runner, and folders beyond the limits. */
 export async function openKeptFolders(buildDir: string, wanted: Partial<KeptLimits> = {}): Promise<KeptFolders> {
   const limits = { ...defaultLimits, ...wanted }
   const store = await openKeptStore(buildDir)
-  /** Folders that are being copied, which nobody moves away: another build's user would get at them. */
+  /** Folders that are being copied, which must not be moved: another build's user would get access to them. */
   const copied = new Map<string, number>()
   await trim()
 
@@ -85,7 +85,7 @@ export async function openKeptFolders(buildDir: string, wanted: Partial<KeptLimi
     return (await moved(path, to)) && (await fitsSeal(to, seal))
   }
 
-  /** Whole, or false: a folder that was discarded in between does not fit its seal any more. */
+  /** Copies a folder completely, or returns false: a folder that was discarded in between no longer matches its seal. */
   async function copyKept({ path, seal }: KeptFolder, to: string): Promise<boolean> {
     copied.set(path, (copied.get(path) ?? 0) + 1)
     try {
@@ -99,7 +99,7 @@ export async function openKeptFolders(buildDir: string, wanted: Partial<KeptLimi
     }
   }
 
-  /** Removes folders until every limit holds, and publishes what is left. */
+  /** Removes folders until every limit holds, and publishes the usage. */
   async function trim(): Promise<void> {
     const kept = await store.list()
     for (;;) {

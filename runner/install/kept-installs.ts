@@ -10,36 +10,36 @@ import { packagesFolder } from './manager-environment.ts'
 import { listTree, type Tree, type TreeEntry } from './tree-listing.ts'
 
 export interface InstallRequest extends Pick<KeptKey, 'project_id' | 'trust'> {
-  /** As `nameInstall`. */
+  /** The result of `nameInstall`. */
   readonly name: string
-  /** Of the source, what the build sees as its root. */
+  /** The folder of the source that is the root inside the build. */
   readonly root: string
-  /** Where the packages are installed, with a slash at its end; the root is empty. */
+  /** The folder of the installed packages, with a trailing slash; the root is empty. */
   readonly folder: string
 }
 
 /** The installed packages of one build. */
 export interface Install {
-  /** What an earlier build has left and is in its place now; undefined when the packages are to be installed. */
+  /** The restored packages of an earlier build; undefined when the packages must be installed. */
   readonly restored: { readonly packages: number } | undefined
   /** To be called between the install and the build, when no process runs. */
   remember(): Promise<void>
   /**
-   * Takes the packages out of the workspace for the next build, as the install has left them: what was added since is removed, and when
-   * something was changed, none are kept. Only after every process of the build has ended.
+   * Keeps the packages for the next build as the install has left them: files added since are removed, and if anything was changed,
+   * nothing is kept. Only after every process of the build has ended.
    */
   keep(): Promise<void>
 }
 
 const modules = 'node_modules'
-/** What an install may leave, below its folder. Yarn reads the second before it runs a script. */
+/** The paths that an install creates, below its folder. Yarn reads the second before it runs a script. */
 const members = [modules, '.yarn/install-state.gz'] as const
-/** What managers themselves write into node_modules. Others that begin with a dot were made from the project, as Prisma's client is. */
+/** The names that managers themselves write into node_modules. Other names with a dot are generated from the project, such as Prisma's client. */
 const managerFiles =
   /^\.(?:bin|pnpm|package-lock\.json|package-map\.json|modules\.yaml|pnpm-workspace-state(?:-v\d+)?\.json|yarn-state\.yml|yarn-integrity)$/
 const maxRemoved = 1000
 
-/** Brings the packages that an earlier build with the same request has left, if no other build has them. */
+/** Restores the packages of an earlier build with the same request, if no other build has them. */
 export async function takeInstall(
   folders: KeptFolders,
   { name, root, folder, ...owner }: InstallRequest,
@@ -48,7 +48,7 @@ export async function takeInstall(
 ): Promise<Install> {
   const key = { ...owner, purpose: `install ${name}` }
   const at = (member: string) => folder + member
-  /** The members that are in their place, and all that is in them. */
+  /** The paths that exist, with their whole content. */
   let present: readonly string[] = []
   let installed: Tree | undefined
   const restored = await restore()
@@ -83,7 +83,7 @@ export async function takeInstall(
     present = members.filter((member) => packages.has(at(member)))
   }
 
-  /** Undefined when one of them is gone, or lies behind a link. */
+  /** Undefined when one of them is gone, or is behind a link. */
   async function listPresent(): Promise<Tree | undefined> {
     for (const member of present) if (!(await isRealFolder(root, dirname(at(member))))) return undefined
     return await listTree(root, slot, present.map(at))
@@ -102,10 +102,10 @@ export async function takeInstall(
     await folders.put(key, parcel)
   }
 
-  /** As the build's user, who cannot remove more than the build could. */
+  /** Removes as the build's user, who cannot remove more than the build could. */
   async function remove(paths: readonly string[]): Promise<boolean> {
     if (paths.length === 0) return true
-    // names of other bytes would not arrive as they are
+    // names with other bytes would not be passed on unchanged
     if (paths.length > maxRemoved || !paths.every((path) => /^[\x20-\x7e]+$/.test(path))) return false
     const { uid } = slot
     const user = uid === undefined ? {} : { uid, gid: uid }
@@ -115,8 +115,8 @@ export async function takeInstall(
 }
 
 /**
- * Whether packages mean the same in another build's folder.
- * @param folder the `node_modules` that they are in
+ * Whether packages work the same in another build's folder.
+ * @param folder the `node_modules` with the packages
  */
 function isPortable(packages: Tree, folder: string): boolean {
   if (packages.get(folder)?.type !== 'd') return false
@@ -128,7 +128,7 @@ function isPortable(packages: Tree, folder: string): boolean {
     const base = posix.basename(path)
     if (parent === modules && base.startsWith('.') && !managerFiles.test(base)) return false
     if (type === 'l') return !target.startsWith('/') && isInside(posix.join(posix.dirname(path), target))
-    // a name elsewhere would be one more way to change the file
+    // a hard link elsewhere would be another way to change the file
     return type === 'd' || (type === 'f' && found.get(inode) === names)
   })
 }
@@ -137,7 +137,7 @@ function isSame(before: Tree, after: Tree): boolean {
   return before.size === after.size && [...before].every(([path, entry]) => after.get(path)?.state === entry.state)
 }
 
-/** The topmost of what is new; undefined when something is gone or not as it was. */
+/** The topmost new paths; undefined when anything is gone or was changed. */
 function addedSince(before: Tree, after: Tree): string[] | undefined {
   const isKept = ([path, { state }]: [string, TreeEntry]) => after.get(path)?.state === state
   if (![...before].every(isKept)) return undefined

@@ -4,16 +4,16 @@ import { join } from 'node:path'
 const MiB = 1024 * 1024
 
 export interface KeptLimits {
-  /** Of one folder. */
+  /** The size of one folder. */
   readonly maxBytes: number
   readonly maxFiles: number
-  /** Of all together. The project that holds most gives its least recently used folder up first. */
+  /** The size of all folders together. The project that holds most loses its least recently used folder first. */
   readonly totalBytes: number
-  /** Of all that one project keeps. */
+  /** The size of all folders of one project. */
   readonly projectBytes: number
-  /** Folders that one project may keep. */
+  /** The number of folders of one project. */
   readonly perProject: number
-  /** What a folder counts for at least, so that many small ones are bounded too. */
+  /** The least size that a folder counts for, so that the number of small ones is limited too. */
   readonly leastBytes: number
 }
 
@@ -33,7 +33,7 @@ export interface KeptUsage {
   readonly largestShare: number
 }
 
-/** What one project keeps. */
+/** The folders of one project. */
 interface Share {
   readonly bytes: number
   readonly folders: number
@@ -48,7 +48,7 @@ export function sharesOf(kept: readonly { readonly project: string; readonly byt
   return shares
 }
 
-/** The project that has to give a folder up: one above its share, or the one with the largest when all hold too much. */
+/** The project that must lose a folder: one above its share, or the one with the largest when all hold too much. */
 export function projectOver(shares: ReadonlyMap<string, Share>, limits: KeptLimits): string | undefined {
   const bySize = [...shares].sort(([, a], [, b]) => b.bytes - a.bytes)
   const own = bySize.find(([, { bytes, folders }]) => bytes > limits.projectBytes || folders > limits.perProject)

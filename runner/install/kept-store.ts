@@ -10,17 +10,17 @@ export interface KeptFolder extends Sealed {
   readonly path: string
 }
 
-/** Where the kept folders lie: `caches/<project>/<key>.<bytes>.<seal>` of the build folder. */
+/** The places of kept folders: `caches/<project>/<key>.<bytes>.<seal>` of the build folder. */
 export interface KeptStore {
   find(project: string, key: string): Promise<KeptFolder | undefined>
   /** Moves a folder into the place of an earlier one. */
   add(project: string, key: string, from: string, sealed: Sealed): Promise<void>
-  /** All of them, the least recently used first. What is none is removed. */
+  /** Lists all kept folders, the least recently used first. Anything else is removed. */
   list(): Promise<KeptFolder[]>
   discard(path: string): Promise<void>
-  /** Notes that a folder was used. */
+  /** Records that a folder was used. */
   touch(path: string): Promise<void>
-  /** A new path for what is to be removed, by the next start when this process does not finish it. */
+  /** A new path for something to remove; the next start removes it when this process does not. */
   doomedPath(): string
 }
 
@@ -29,7 +29,7 @@ export async function openKeptStore(buildDir: string): Promise<KeptStore> {
   await mkdir(root, { recursive: true })
   await chmod(root, 0o700)
   const secret = await nameSecret(join(root, 'key'))
-  /** The name on the disk of a text: who reads it learns nothing of the text, also when there are few that it can be. */
+  /** The name of a text on the disk: it reveals nothing about the text, even when only a few texts are possible. */
   const nameOf = (text: string) => createHmac('sha256', secret).update(text).digest('hex').slice(0, 32)
   const touch = (path: string) => utimes(path, new Date(), new Date())
 
@@ -59,7 +59,7 @@ export async function openKeptStore(buildDir: string): Promise<KeptStore> {
     doomedPath,
   }
 
-  /** @param project by its name on the disk */
+  /** @param project its name on the disk */
   async function foldersOf(project: string): Promise<(KeptFolder & { readonly name: string })[]> {
     const folders: (KeptFolder & { readonly name: string })[] = []
     for (const name of await readdir(join(root, project)).catch(() => [])) {
@@ -81,7 +81,7 @@ export async function openKeptStore(buildDir: string): Promise<KeptStore> {
   }
 }
 
-/** Of this folder alone; without it names made of secrets could be guessed. */
+/** The salt of this folder; without it, names made of secrets could be guessed. */
 async function nameSecret(file: string): Promise<Buffer> {
   const found = await readFile(file).catch(() => undefined)
   if (found?.length === 32) return found

@@ -1,12 +1,12 @@
 import type { PackageManager } from '../../core/build-plan.ts'
 
-/** The folder of the home folder where package managers keep what they fetch. */
+/** The folder inside the home folder where package managers keep their downloads. */
 export const packagesFolder = 'packages'
 
 /**
  * The variables of a package manager for a build.
  * @param home the home folder of the build
- * @param hasDownloads whether that folder holds what an earlier build has fetched
+ * @param hasDownloads whether that folder has the downloads of an earlier build
  */
 export function managerEnvironment(manager: PackageManager, home: string, hasDownloads: boolean): Record<string, string> {
   const folder = `${home}/${packagesFolder}`
@@ -16,7 +16,7 @@ export function managerEnvironment(manager: PackageManager, home: string, hasDow
     npm_config_fund: 'false',
     npm_config_audit: 'false',
     npm_config_progress: 'false',
-    // the default waits of 10 and 60 seconds are for flaky lines; a host that is refused stays refused
+    // the default waits of 10 and 60 seconds are for unreliable networks; a refused host stays refused
     npm_config_fetch_retry_mintimeout: '1000',
     npm_config_fetch_retry_maxtimeout: '5000',
     ...(hasDownloads && { npm_config_prefer_offline: 'true' }),

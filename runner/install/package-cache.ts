@@ -6,7 +6,7 @@ import type { Workspace } from '../sandbox/workspace.ts'
 import type { KeptFolders, KeptKey } from './kept-folders.ts'
 import { packagesFolder } from './manager-environment.ts'
 
-/** What packages a build installs: those with the same request get each other's downloads. */
+/** The packages that a build installs: builds with the same request share their downloads. */
 export interface CacheRequest extends Pick<KeptKey, 'project_id' | 'trust'> {
   readonly lockSha256: string
   readonly packageManager: PackageManager
@@ -16,7 +16,7 @@ export interface CacheRequest extends Pick<KeptKey, 'project_id' | 'trust'> {
 
 /** The packages of one build, in its home folder. */
 export interface PackageCache {
-  /** Whether an earlier build has left them. */
+  /** Whether they come from an earlier build. */
   readonly isWarm: boolean
   /**
    * Puts what the install has fetched out of the build's reach, for the next one. To be called between the install and the build, when no
@@ -25,7 +25,7 @@ export interface PackageCache {
   setAside(): Promise<void>
 }
 
-/** Brings the downloads of an earlier build with the same request into the home folder. */
+/** Restores the downloads of an earlier build with the same request into the home folder. */
 export async function takePackages(
   folders: KeptFolders,
   { lockSha256, packageManager, tools, ...owner }: CacheRequest,
@@ -45,7 +45,7 @@ export async function takePackages(
 }
 
 /**
- * Whether a build reads what was downloaded. Later Yarns load packages from the archives in their cache; npm, pnpm and Yarn 1 unpack or
+ * Whether a build reads the downloads themselves. Later versions of Yarn load packages from the archives in their cache; npm, pnpm and Yarn 1 unpack or
  * copy them into node_modules, as the source and the home folder are two mounts, between which there are no hard links.
  */
 const runsFromDownloads = (manager: PackageManager) => manager.startsWith('yarn-') && manager !== 'yarn-1'

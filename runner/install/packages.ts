@@ -8,9 +8,9 @@ import type { KeptFolders, KeptKey } from './kept-folders.ts'
 import { type Install, takeInstall } from './kept-installs.ts'
 import { type PackageCache, takePackages } from './package-cache.ts'
 
-/** What decides which packages a build needs. */
+/** The facts that decide which packages a build needs. */
 export interface PackagesPlan extends Omit<InstallPlan, 'install' | 'environment'> {
-  /** Undefined when nothing is to be installed. */
+  /** Undefined when there is nothing to install. */
   readonly install: Command | undefined
   readonly lockSha256: string | undefined
 }
@@ -20,26 +20,26 @@ export interface PackagesOptions {
   readonly owner: Pick<KeptKey, 'project_id' | 'trust'>
   readonly workspace: Workspace
   readonly slot: Slot
-  /** Whether the isolation keeps one project from another's packages; without it, builds hand nothing on. */
+  /** Whether the isolation keeps one project from another's packages; without it, builds share nothing. */
   readonly isIsolated: () => boolean
-  /** As the function of that name; undefined where only an install can tell what it leaves. */
+  /** The result of the function of that name; undefined when only an install shows its result. */
   readonly nameInstall: (plan: InstallPlan) => Promise<string | undefined>
-  /** All that an install gets of an environment. */
+  /** The whole environment of an install. */
   readonly environmentOf: (manager: PackagesPlan['packageManager']) => Record<string, string>
   /** Writes a line into the build log. */
   readonly report: (line: string) => void
   readonly log: Logger
 }
 
-/** The packages of one build: what earlier builds have left for it, and what it leaves for later ones. */
+/** The packages of one build: those kept from earlier builds, and those that it keeps for later ones. */
 export interface Packages {
-  /** What an earlier install has left and is in its place; undefined when the packages are to be installed. */
+  /** The restored packages of an earlier install; undefined when the packages must be installed. */
   readonly restored: Install['restored']
   /** Whether the home folder holds the downloads of an earlier build. */
   readonly hasDownloads: boolean
   /**
-   * Brings what an earlier build has left.
-   * @param root the folder that the build sees as its root
+   * Restores the packages of an earlier build.
+   * @param root the root folder inside the build
    */
   take(plan: PackagesPlan, root: string): Promise<void>
   /** To be called between the install and the build, when no process runs. */

@@ -2,19 +2,19 @@ import { createHash } from 'node:crypto'
 import { execa } from 'execa'
 import { listTree, type Tree } from './tree-listing.ts'
 
-/** A digest over the listing of all that is in a folder: another one after every change. */
+/** A digest over the listing of a folder's whole content, different after every change. */
 export interface Sealed {
   readonly seal: string
-  /** What the folder takes of the disk. */
+  /** The disk space of the folder. */
   readonly bytes: number
 }
 
-/** A name takes room of the disk beside what is in its file. */
+/** The disk space of a name, besides the content of its file. */
 const bytesPerName = 1024
 
 /**
- * Seals a folder that no process writes to. Undefined when it holds too much, anything but files, folders and links, or a file that has a
- * name elsewhere, where it could still be changed.
+ * Seals a folder that no process writes to. Undefined when it is too large, has anything but files, folders and links, or has a file with a
+ * hard link elsewhere, through which it could still be changed.
  */
 export async function sealFolder(
   folder: string,
@@ -28,7 +28,7 @@ export async function sealFolder(
   return bytes > maxBytes ? undefined : { seal: digestOf(tree), bytes }
 }
 
-/** Whether a folder is as it was when it got this seal. */
+/** Whether a folder still matches its seal. */
 export async function fitsSeal(folder: string, seal: string): Promise<boolean> {
   const tree = await listAsRunner(folder)
   return tree !== undefined && digestOf(tree) === seal
@@ -36,7 +36,7 @@ export async function fitsSeal(folder: string, seal: string): Promise<boolean> {
 
 const listAsRunner = (folder: string) => listTree(folder, { uid: undefined })
 
-/** Whether a tree holds nothing but files, folders and links, and no file of it has a name elsewhere. */
+/** Whether a tree has only files, folders and links, and no file with a hard link elsewhere. */
 function isSelfContained(tree: Tree): boolean {
   const found = new Map<string, number>()
   for (const { inode } of tree.values()) found.set(inode, (found.get(inode) ?? 0) + 1)
@@ -45,7 +45,7 @@ function isSelfContained(tree: Tree): boolean {
   )
 }
 
-/** Another one after every change of a file, as the kernel's time of change and the inode are in it. */
+/** A line that differs after every change of a file, because it has the kernel's change time and the inode. */
 function digestOf(tree: Tree): string {
   const hash = createHash('sha256')
   for (const path of [...tree.keys()].sort()) hash.update(`${path}\0${tree.get(path)?.state}\0`)

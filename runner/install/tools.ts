@@ -6,11 +6,11 @@ import { managerEnvironment } from './manager-environment.ts'
 export interface WantedTools {
   readonly node: NodeMajor
   readonly packageManager: PackageManager
-  /** Whether the home folder holds the downloads of an earlier build. */
+  /** Whether the home folder has the downloads of an earlier build. */
   readonly hasDownloads: boolean
 }
 
-/** Node and the package manager of a build, installed when no build has asked for them before. */
+/** Node and the package manager of a build, installed when a build needs them for the first time. */
 export async function getTools(
   toolchain: Toolchain,
   { node, packageManager, hasDownloads }: WantedTools,

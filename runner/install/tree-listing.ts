@@ -2,20 +2,20 @@ import { execa } from 'execa'
 import type { Slot } from '../sandbox/slots.ts'
 
 export interface TreeEntry {
-  /** As `find` says it: `d` a folder, `f` a file, `l` a link. */
+  /** The type as `find` prints it: `d` for a folder, `f` for a file, `l` for a link. */
   readonly type: string
-  /** Of a link; empty for all else. */
+  /** The target of a link; otherwise empty. */
   readonly target: string
-  /** Another one after every change. Of a folder it does not cover what lies in it. */
+  /** Differs after every change; for a folder, it does not cover the content. */
   readonly state: string
   readonly inode: string
-  /** Names that the inode has. */
+  /** The number of names of the inode. */
   readonly names: number
-  /** That it takes of the disk. */
+  /** Its disk space. */
   readonly bytes: number
 }
 
-/** By path, relative to where the listing was made. Bytes that are no ASCII stand for themselves, one character each. */
+/** The entries by path, relative to the listed folder. Bytes that are not ASCII become one character each. */
 export type Tree = ReadonlyMap<string, TreeEntry>
 
 const format = '%y %m %U %i %s %n %C@ %b\\0%p\\0%l\\0'
@@ -25,8 +25,8 @@ const timeoutMs = 30_000
 /**
  * Lists a hostile tree that no process writes to: by `find`, as the build's user, who follows no link.
  * @param starts paths relative to `folder`, of real folders and files
- * @param skipped a path that is not looked into
- * @returns undefined when not everything can be seen
+ * @param skipped a path whose content is not listed
+ * @returns undefined when not everything can be listed
  */
 export async function listTree(
   folder: string,
@@ -47,7 +47,7 @@ export async function listTree(
   const tree = new Map<string, TreeEntry>()
   let left = maxListingBytes
   let cut = ''
-  // as it comes, so that a large tree does not hold the event loop
+  // parsed as it arrives, so that a large tree does not block the event loop
   find.stdout.setEncoding('latin1')
   for await (const chunk of find.stdout as AsyncIterable<string>) {
     left -= chunk.length

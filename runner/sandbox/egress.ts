@@ -7,7 +7,7 @@ import { isPublicAddress } from '../../infra/net/public-address.ts'
 export interface EgressPolicy {
   /** Lower-case names that builds reach wherever they resolve to: registries and their mirrors. */
   readonly namedHosts: ReadonlySet<string>
-  /** All addresses of a name that is in `namedHosts` or not; replaced in tests. */
+  /** Resolves a name; replaced in tests. */
   readonly resolve: (host: string, named: boolean) => Promise<readonly string[]>
   /** The port that builds may reach: 443, except in tests. */
   readonly port: number
@@ -19,12 +19,12 @@ export const publicEgress = (namedHosts: readonly string[]): EgressPolicy => ({
   port: 443,
 })
 
-/** As the operator's machine sees the name, its hosts file included. */
+/** Resolves a name as the operator's machine does, including its hosts file. */
 const resolveBySystem = async (host: string) => (await lookup(host, { all: true })).map(({ address }) => address)
 
 const dnsTimeoutMs = 2000
 
-/** Without the threads that all builds' files go through: look-ups of names that nobody answers would keep those. */
+/** Resolves without the thread pool that handles the files of all builds: look-ups without an answer would block it. */
 async function resolveByDns(host: string): Promise<string[]> {
   const resolver = new Resolver({ timeout: dnsTimeoutMs, tries: 2 })
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
@@ -36,8 +36,8 @@ export type EgressVerdict =
   | { readonly allowed: false; readonly reason: string }
 
 /**
- * Whether a build may connect to `authority`, the `host:port` of a CONNECT, and to which addresses: those that were judged,
- * so that a second look-up cannot answer differently.
+ * Whether a build may connect to `authority`, the `host:port` of a CONNECT, and to which addresses: those that were checked,
+ * so that a second look-up cannot return others.
  */
 export async function judgeEgress(authority: string, policy: EgressPolicy): Promise<EgressVerdict> {
   const refused = (reason: string) => ({ allowed: false, reason }) as const
@@ -59,11 +59,11 @@ export interface Egress extends AsyncDisposable {
 
 export interface EgressOptions {
   readonly policy: EgressPolicy
-  /** Both directions together. */
+  /** The bytes of both directions together. */
   readonly maxBytes: number
   /** One line of the build log. */
   readonly report: (line: string) => void
-  /** Until a connection has said where it wants to; 10 seconds, except in tests. */
+  /** How long a connection may take to send its request; 10 seconds, except in tests. */
   readonly requestTimeoutMs?: number
 }
 
@@ -72,7 +72,7 @@ const idleTimeoutMs = 120_000
 const maxConnections = 256
 const reportedRefusals = 50
 
-/** The only way out of a sandbox: an HTTP proxy that knows CONNECT and nothing else. One per build. */
+/** The only way out of a sandbox: an HTTP proxy that supports only CONNECT. Each build has its own. */
 export function openEgress(options: EgressOptions): Egress {
   const { policy, maxBytes, report, requestTimeoutMs = 10_000 } = options
   const transfer = createTransfer(maxBytes, report)
@@ -140,7 +140,7 @@ export function openEgress(options: EgressOptions): Egress {
   }
 }
 
-/** Connects to one of the judged addresses, whichever answers; the name is not looked up again. */
+/** Connects to the first of the checked addresses that answers; the name is not looked up again. */
 function dial(addresses: readonly string[], port: number): Socket {
   const judged = addresses.map((address) => ({ address, family: isIP(address) }))
   return connect({ host: 'judged', port, lookup: (_host, _options, done) => done(null, judged) })
@@ -173,7 +173,7 @@ function createTransfer(maxBytes: number, report: (line: string) => void) {
   }
 }
 
-/** Reports each refusal once, and so many at most. */
+/** Reports each refusal once, up to a limit. */
 function createRefusals(report: (line: string) => void) {
   const refusals = new Set<string>()
   return (target: string, reason: string): void => {

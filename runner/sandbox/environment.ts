@@ -1,6 +1,6 @@
 import type { CgroupLimits } from './cgroup.ts'
 
-/** Where a build finds things: inside the sandbox, or on the host when it runs without one. */
+/** The paths of a build: inside the sandbox, or on the host when it runs without one. */
 export interface BuildPaths {
   readonly toolchain: string
   /** Undefined when the build needs none besides npm. */
@@ -9,7 +9,7 @@ export interface BuildPaths {
   readonly caBundle: string
 }
 
-/** What a build runs with. */
+/** The tools of a build. */
 export interface BuildTools {
   /** The folder of Node and npm, with programs in `bin`. */
   readonly node: string

@@ -4,7 +4,7 @@ import { execa } from 'execa'
 import type { Slot } from './slots.ts'
 import type { Workspace } from './workspace.ts'
 
-/** What a system call says of a tree that a build has shut, removed, or replaced by links, and never of a machine without room or handles. */
+/** The errors of system calls on a tree that a build has made inaccessible, removed, or replaced by links. They never mean a full disk or too few handles. */
 const treeCodes: ReadonlySet<string> = new Set([
   'EACCES',
   'EPERM',
@@ -34,7 +34,7 @@ export async function reopenFolders({ source, home }: Pick<Workspace, 'source' |
   for (const folder of [source, home]) await chmod(folder, 0o700)
 }
 
-/** Says what was found when an error comes from the tree that a build has left; undefined for every other error. */
+/** Describes an error that comes from the tree of a build; undefined for every other error. */
 export function explainTreeError(error: unknown, { root }: Pick<Workspace, 'root'>): string | undefined {
   const { code = '', path = '' } = error as NodeJS.ErrnoException
   const isOfTree = path.startsWith(`${root}/`) || path.startsWith('/proc/self/fd/')

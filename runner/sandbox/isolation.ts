@@ -7,33 +7,33 @@ import type { Cgroups } from './cgroup.ts'
 import type { Tested } from './self-test.ts'
 
 /**
- * What the self-test found. `A`: isolated, each slot with a user of its own; `A'`: isolated, as the runner's user;
+ * The result of the self-test. `A`: isolated, each slot with a user of its own; `A'`: isolated, as the runner's user;
  * `B`: not isolated, only the user differs; `none`: not isolated.
  */
 export interface SandboxStatus {
   readonly level: 'A' | "A'" | 'B' | 'none'
-  /** What enforces memory and process limits; `none` leaves them to a watchdog that looks twice a second. */
+  /** The mechanism that enforces memory and process limits; with `none`, a watchdog checks them twice a second. */
   readonly cgroup: Cgroups['kind']
   /** Whether builds are run. */
   readonly builds: boolean
-  /** What the operator should know, in full sentences. */
+  /** Warnings for the operator, in full sentences. */
   readonly problems: readonly string[]
 }
 
 export interface Isolation extends AsyncDisposable {
-  /** As the last test found it. */
+  /** The result of the latest test. */
   readonly status: SandboxStatus
   /**
-   * Resolves when a test has come to a result; at once but after a start on a machine that was too busy for it.
-   * @throws Error when that takes longer than two minutes, or what the signal says
+   * Resolves when a test has a result: usually at once, but later after a start on a machine that was too busy.
+   * @throws Error when that takes longer than two minutes, or the reason of the signal
    */
   tested(signal: AbortSignal): Promise<void>
 }
 
 export interface IsolationOptions {
-  /** Tries what builds must not be able to do. */
+  /** Runs the self-test. */
   readonly test: (signal: AbortSignal) => Promise<Tested>
-  /** What enforces the limits of builds. */
+  /** The cgroups that enforce the limits of builds. */
   readonly cgroup: Cgroups['kind']
   readonly isRoot: boolean
   /** Whether the operator has allowed builds without isolation. */
@@ -48,7 +48,7 @@ const maxTestGapMs = 60_000
 /** How long a build waits for a test of the isolation before it counts as a fault of the platform. */
 const maxTestWaitMs = 120_000
 
-/** Tests the isolation and publishes the result. A test that comes to no result is repeated in the background. */
+/** Tests the isolation and publishes the result. A test without a result is repeated in the background. */
 export async function openIsolation(options: IsolationOptions): Promise<Isolation> {
   const { log } = options
   const closed = new AbortController()
@@ -72,7 +72,7 @@ export async function openIsolation(options: IsolationOptions): Promise<Isolatio
     },
   }
 
-  /** Returns whether the test has come to a result. */
+  /** Returns whether the test has a result. */
   async function test(): Promise<boolean> {
     const tested = await options.test(closed.signal)
     status = statusOf(tested, options)

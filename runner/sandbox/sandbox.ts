@@ -31,7 +31,7 @@ export interface RunOutcome extends Ended {
 
 export interface Sandbox extends Pick<Isolation, 'status' | 'tested'>, AsyncDisposable {
   /**
-   * What the commands of a build find in their environment.
+   * The environment of the commands of a build.
    * @param hasManager whether the build needs a package manager besides npm
    * @param variables for the package manager
    */
@@ -42,11 +42,11 @@ export interface Sandbox extends Pick<Isolation, 'status' | 'tested'>, AsyncDisp
 const MiB = 1024 * 1024
 const GiB = 1024 * MiB
 
-/** Registries that builds reach when the operator has named none. */
+/** The registries that builds reach by default. */
 const defaultHosts = ['registry.npmjs.org', 'registry.yarnpkg.com']
 
 export interface SandboxLimits {
-  /** What the folders of a build may hold. */
+  /** The limits of a build's folders. */
   readonly tree: TreeLimits
   readonly outputBytes: number
   readonly processes: number
@@ -66,7 +66,7 @@ export interface SandboxDeps {
 }
 
 /**
- * Prepares the build folder, removes what an earlier runner left in it, tests the isolation, and writes the result to
+ * Prepares the build folder, removes the leftovers of an earlier runner, tests the isolation, and writes the result to
  * `status.json` there. Builds are refused (`status.builds`) when there is none and the operator has not allowed that. A test without a
  * result is repeated in the background.
  */

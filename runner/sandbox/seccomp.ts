@@ -1,6 +1,6 @@
 /**
- * What a build may not ask the kernel for: what namespaces do not divide (keyrings, the kernel's log, file handles) and what
- * kernels are mostly attacked through (bpf, io_uring, userfaultfd, perf, the memory of other processes).
+ * The system calls that builds may not use: those for resources that namespaces do not isolate (keyrings, the kernel's log, file handles), and
+ * those that most attacks on kernels use (bpf, io_uring, userfaultfd, perf, the memory of other processes).
  */
 const denied = {
   x64: {

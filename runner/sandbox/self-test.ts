@@ -26,7 +26,7 @@ interface Probing {
   readonly signal: AbortSignal
 }
 
-/** What was possible and should not be; nothing when it holds. Inconclusive means that a probe had not ended in its time. */
+/** The failures of the isolation; empty when it holds. Inconclusive means that a probe did not end in time. */
 export interface Tested {
   readonly problems: string[]
   readonly isConclusive: boolean
@@ -65,7 +65,7 @@ const inconclusive: Tested = {
   isConclusive: false,
 }
 
-/** Undefined when it had not ended in time. */
+/** Undefined when it did not end in time. */
 async function testView(probing: Probing, workspace: Workspace, slot: Slot): Promise<string[] | undefined> {
   const { bwrap, config, isRoot, limited, runInCgroup, signal } = probing
   const { build, dataDir } = config
@@ -136,7 +136,7 @@ function leaksOf(view: View): string[] {
   return rules.filter(([holds]) => !holds).map(([, problem]) => problem)
 }
 
-/** The last line that bubblewrap or the shell has said, with what it means where that is known. */
+/** The last line of bubblewrap or the shell, with its meaning where that is known. */
 function whyNot(output: string): string {
   const said = output.trim().split('\n').at(-1) ?? ''
   if (/No permissions to create new namespace|Creating new namespace failed|setting up uid map/i.test(said)) {

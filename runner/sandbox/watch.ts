@@ -16,12 +16,12 @@ const treePollMs = 200
 const lookGapMs = 1000
 const memoryPollMs = 500
 const pageBytes = 4096
-/** What builds leave free of a disk: a twentieth of it, or this. */
+/** The free space that builds leave on a disk: a twentieth of it, or this. */
 const reservedBytes = 256 * MiB
 
 /**
- * Calls `onProblem` once. Looks again after twenty times the time that a look took, and at once when the disk has lost the room that
- * the tree had left: a tree that is slow to measure cannot outrun it.
+ * Calls `onProblem` once. It measures again after twenty times the duration of a measurement, and at once when the disk has lost the space that
+ * the tree had left, so that a tree that is slow to measure cannot outrun it.
  */
 export function watchTree(folder: string, limits: TreeLimits, onProblem: (problem: TreeProblem) => void): Disposable {
   let due = performance.now() + lookGapMs
@@ -95,7 +95,7 @@ async function roomOf(folder: string): Promise<{ free: { bytes: number; files: n
   return { free, full: noFiles || free.bytes < Math.min(reservedBytes, (disk.blocks * disk.bsize) / 20) }
 }
 
-/** Calls what a look answers, and ends with that. A failed look counts as none: the folder is about to go. */
+/** Measures until there is a result, reports it and ends. A failed measurement is ignored, because the folder is about to be removed. */
 function poll(everyMs: number, look: () => Promise<(() => void) | undefined>): Disposable {
   const stopped = new AbortController()
   void loop()
@@ -114,8 +114,8 @@ function poll(everyMs: number, look: () => Promise<(() => void) | undefined>): D
 }
 
 /**
- * Counts until a limit is passed, by `find`, which walks trees deeper than the longest path; what vanishes meanwhile does not count.
- * @throws Error when not even `root` is there, or this system's `find` cannot say sizes
+ * Counts until a limit is passed, by `find`, which walks trees deeper than the longest path. Files that vanish in the meantime do not count.
+ * @throws Error when not even `root` is there, or this system's `find` cannot print sizes
  */
 export async function measureTree(root: string, limits: TreeLimits): Promise<{ bytes: number; files: number }> {
   let bytes = 0

@@ -10,7 +10,7 @@ export interface Workspace extends AsyncDisposable {
   readonly id: string
   /** Belongs to the runner; the build's user may pass through. */
   readonly root: string
-  /** The source, and what the build makes of it; belongs to the build's user. */
+  /** The source and the output of the build; belongs to the build's user. */
   readonly source: string
   /** The home folder of the build's user, with the packages that are fetched. */
   readonly home: string
@@ -19,7 +19,7 @@ export interface Workspace extends AsyncDisposable {
 /** Of all that is removed at the next start, should this runner be killed. */
 export const workspacePrefix = 'run-'
 
-/** Makes the folders of one build; disposing removes them, whatever the build has put there. */
+/** Makes the folders of one build; disposing removes them with any content. */
 export async function openWorkspace(buildDir: string, slot: Slot): Promise<Workspace> {
   const id = `${workspacePrefix}${slot.index}-${randomBytes(6).toString('hex')}`
   const root = join(buildDir, id)
@@ -63,7 +63,7 @@ export async function removeLeftoverWorkspaces(buildDir: string): Promise<void> 
   await Promise.all(names.filter((name) => name.startsWith(workspacePrefix)).map((name) => removeTree(join(buildDir, name))))
 }
 
-/** By `rm`, which walks trees deeper than the longest path and never follows a link. */
+/** Removes with `rm`, which walks trees deeper than the longest path and never follows a link. */
 export async function removeTree(path: string): Promise<void> {
   const remove = () => execa('rm', ['-rf', '--one-file-system', '--', path])
   try {

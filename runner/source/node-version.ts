@@ -2,9 +2,9 @@ import { intersects, satisfies, valid, validRange } from 'semver'
 import { defaultNodeMajor, type NodeMajor, nodeMajors } from '../../core/build-plan.ts'
 import { nodeVersions } from '../../infra/toolchain-versions.ts'
 
-/** What a source says about its Node. */
+/** The version of Node that a source asks for. */
 export interface NodeRequest {
-  /** The file that says it, for messages. */
+  /** The file with the version, for messages. */
   readonly file: string
   readonly text: string
 }
@@ -13,7 +13,7 @@ export type NodeChoice =
   | { readonly kind: 'node'; readonly major: NodeMajor }
   | { readonly kind: 'refused'; readonly error: string }
 
-/** As nvm names them: the majors with long-term support by their code names. */
+/** The names of versions in nvm: the majors with long-term support by their code names. */
 const codeNames = new Map<string, NodeMajor>([
   ['hydrogen', 18],
   ['iron', 20],
@@ -40,7 +40,7 @@ export function chooseNode(request: NodeRequest | undefined): NodeChoice {
   }
 }
 
-/** The first line that is no comment. */
+/** The first line that is not a comment. */
 function firstWord(text: string): string | undefined {
   const lines = text.split(/\r?\n/).map((line) => line.replace(/#.*/, '').trim())
   return lines.find((line) => line !== '')?.slice(0, 200)

@@ -8,33 +8,33 @@ import { type UnpackOptions, unpack } from './unpack.ts'
 export interface SourceRequest extends UnpackOptions {
   /** Path of the source archive. */
   readonly archive: string
-  /** The folder to unpack it into, which holds nothing yet. */
+  /** The empty folder to unpack it into. */
   readonly into: string
   /** The folder to build, as the settings name it. */
   readonly root_dir: string | null
   readonly settings: BuildSettings | undefined
 }
 
-/** Where the project lies in a source that was unpacked. */
+/** The place of the project in an unpacked source. */
 export interface SourceTree {
-  /** What the build sees as its root. */
+  /** The root folder inside the build. */
   readonly root: string
   /** Paths of all files below it. */
   readonly paths: ReadonlySet<string>
-  /** The folder to build, with a slash at its end; the root is empty. */
+  /** The folder to build, with a trailing slash; the root is empty. */
   readonly folder: string
 }
 
 type Place = Omit<SourceTree, 'paths'>
 
-/** What a source is: the folder that is published as it is, what builds it, or neither, with a text for its author. */
+/** A source: a folder that is published as it is, a project to build, or a refusal with a text for its author. */
 export type SourceKind =
   | { readonly kind: 'static'; readonly output: FoundOutput }
   | ({ readonly kind: 'build'; readonly plan: SourcePlan } & Place)
   | { readonly kind: 'refused'; readonly error: string }
 
 export interface SourceReading {
-  /** All that were unpacked. */
+  /** The paths of all unpacked files. */
   readonly files: number
   readonly source: SourceKind
   /** Undefined without a project. */
@@ -42,7 +42,7 @@ export interface SourceReading {
 }
 
 /**
- * Unpacks a source archive and finds out what to do with it.
+ * Unpacks a source archive and plans its build.
  * @throws AppError as `unpack`
  */
 export async function readSource(request: SourceRequest, skipped: SkippedPaths): Promise<SourceReading> {

@@ -21,12 +21,12 @@ export type SourcePlan =
       readonly kind: 'build'
       readonly node: NodeMajor
       readonly packageManager: PackageManager
-      /** Undefined when nothing is to be installed. */
+      /** Undefined when there is nothing to install. */
       readonly install: Command | undefined
-      /** Where it runs, with a slash at its end: where the lock file lies. The root is empty. */
+      /** The folder of the lock file, where it runs, with a trailing slash; the root is empty. */
       readonly installFolder: string
       readonly build: Command
-      /** Both are undefined without a lock file that decides what is installed. */
+      /** Both are undefined without a lock file that decides the install. */
       readonly lockName: string | undefined
       readonly lockSha256: string | undefined
     }
@@ -37,9 +37,9 @@ const MiB = 1024 * 1024
 const headBytes = 64 * 1024
 
 /**
- * Reads what decides how a source is built. Its files are those of the archive: nothing has run yet that could have replaced them.
- * @param paths of all files below `root`
- * @param folder the one to build, with a slash at its end; the root is empty
+ * Reads the files that decide how a source is built. They come from the archive: nothing has run yet that could have replaced them.
+ * @param paths the paths of all files below `root`
+ * @param folder the folder to build, with a trailing slash; the root is empty
  */
 export async function planSource(
   root: string,
@@ -74,7 +74,7 @@ interface FoundLock extends Pick<LockFile, 'name'> {
   readonly folder: string
 }
 
-/** The nearest one upwards: packages of a workspace share that of its root. */
+/** Finds the nearest one upwards: packages of a workspace share that of its root. */
 function findLock(paths: ReadonlySet<string>, from: string): FoundLock | undefined {
   for (const folder of foldersUpwards(from)) {
     const name = lockFiles.find((file) => paths.has(folder + file))

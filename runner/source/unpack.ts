@@ -8,7 +8,7 @@ import { createTaskGroup } from '../../infra/task-group.ts'
 import type { Workspace } from '../sandbox/workspace.ts'
 
 const writesAtOnce = 8
-/** Of one file in memory. */
+/** The most bytes of one file in memory. */
 const maxHeldBytes = 256 * 1024
 
 /** Copies the source archive out of the CAS, so that it can be read at random. Returns its path. */
@@ -22,14 +22,14 @@ export async function fetchArchive(cas: Cas, sha256: string, { root }: Workspace
 }
 
 export interface UnpackOptions {
-  /** The owner of what is written; undefined is the runner. */
+  /** The owner of the written files; undefined means the runner. */
   readonly uid: number | undefined
   readonly maxBytes: number
   readonly overMaxBytes: string
 }
 
 /**
- * Writes the regular files of an archive into a folder that holds nothing yet and that no other process writes to.
+ * Writes the regular files of an archive into an empty folder that no other process writes to.
  * @throws AppError as `readArchive`
  */
 export async function unpack(archive: string, into: string, options: UnpackOptions): Promise<ArchiveContent> {

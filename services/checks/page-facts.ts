@@ -207,8 +207,8 @@ function createReader(html: string) {
     onend() {},
   }
   const facts = (): PageFacts => {
-    const { refer: _refer, load: _load, loadSet: _loadSet, links, ...told } = page
-    return { ...told, links: [...links] }
+    const { refer: _refer, load: _load, loadSet: _loadSet, links, ...facts } = page
+    return { ...facts, links: [...links] }
   }
   return { callbacks, facts }
 }

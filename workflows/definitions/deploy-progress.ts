@@ -11,7 +11,7 @@ type PreviewState = NonNullable<Extract<FinishedBuild, { status: 'ready' }>['pre
 
 const previewTexts: Readonly<Record<PreviewState, string>> = {
   shown: '✅ the link of the preview shows it',
-  closed: '➖ the preview was closed meanwhile: no link shows it',
+  closed: '➖ the preview was closed in the meantime, so no link shows the deploy',
   overtaken: '➖ the link of the preview shows a later one',
 }
 

@@ -98,7 +98,7 @@ describe('what a build has installed', { timeout: 240_000 }, () => {
     const again = await build('failing', building('process.exit(3)'))
     expect(again).toMatchObject({ outcome: 'failed', isRestored: true })
     expect(again.error).toMatch(/^npm run build failed with exit code 3\n/)
-    expect(again.log).toMatch(/\nfailed: npm run build .*\nthe next build installs its packages anew\n$/)
+    expect(again.log).toMatch(/\nfailed: npm run build .*\nthe next build installs its packages again\n$/)
     expect(await build('failing', npm)).toMatchObject({ error: '', isRestored: false })
     expect(await build('failing', npm)).toMatchObject({ error: '', isRestored: true })
   })
