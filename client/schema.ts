@@ -606,8 +606,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List previews of branches
-         * @description The open previews of branches and pull requests, each with its one link; the one that was pushed to last first.
+         * List branch previews
+         * @description Lists the open previews of branches and pull requests, each with its link, the latest push first.
          *
          *     Needs the `readonly` scope.
          */
@@ -631,7 +631,7 @@ export interface paths {
         put?: never;
         /**
          * Approve a fork's pull request
-         * @description Lets the pull request of a fork be built, now and with each further push. Repeating it builds only what is new.
+         * @description Allows builds of a pull request from a fork, now and after each further push. Repeating it builds only new commits.
          *
          *     Needs the `editor` scope.
          */
@@ -653,8 +653,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete the preview of a branch
-         * @description Ends the link of a branch or pull request. A later push opens the preview anew, with another link.
+         * Delete a branch preview
+         * @description Ends the preview of a branch or pull request, and its link. A later push opens the preview again, with another link.
          *
          *     Needs the `editor` scope.
          */
@@ -1028,27 +1028,27 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
-        GitPreview: {
+        BranchPreview: {
             /** Format: uuid */
             id: string;
-            /** @description Names it within the site: the branch, or pull:<number> for a pull request of a fork. */
+            /** @description The name of the preview within the site: the branch, or pull:<number> for a pull request from a fork. */
             ref: string;
-            /** @description The branch that is shown; of a fork, the one there. */
+            /** @description The branch; for a fork, the branch there. */
             branch: string;
             pull_request: number | null;
             from_fork: boolean;
-            /** @description Whether pushes to it are built; pull requests of forks wait for approve_git_preview. */
+            /** @description Whether its pushes are built; pull requests from forks wait for approve_git_preview. */
             approved: boolean;
-            /** @description Opens without a key, and shows the newest deploy that is ready. */
+            /** @description The preview link, which opens without a key and shows the newest ready deploy. */
             url: string | null;
             /** @description The deploy that the link shows. */
             deploy_id: string | null;
-            /** @description The deploy that `state` speaks of; its log tells why it failed. */
+            /** @description The deploy that `state` refers to; its log shows why it failed. */
             newest_deploy_id: string | null;
-            /** @description The latest that the forge has told of; some forges abbreviate it. */
+            /** @description The latest commit that the forge has reported; some forges abbreviate it. */
             head_commit: string | null;
             /**
-             * @description empty: it shows nothing, and the next push makes another link.
+             * @description empty: the preview shows nothing, and the next push creates another link.
              * @enum {string}
              */
             state: "waiting_for_approval" | "building" | "ready" | "failed" | "empty" | "closed";
@@ -1057,7 +1057,7 @@ export interface components {
              * @description The latest push, or the approval.
              */
             updated_at: string;
-            /** @description When the link ends without another push; null while it waits for its approval. */
+            /** @description When the link ends unless there is another push; null while the preview waits for approval. */
             expires_at: string | null;
         };
     };
@@ -2571,7 +2571,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GitPreview"][];
+                    "application/json": components["schemas"]["BranchPreview"][];
                 };
             };
             401: components["responses"]["Unauthorized"];
@@ -2603,7 +2603,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GitPreview"];
+                    "application/json": components["schemas"]["BranchPreview"];
                 };
             };
             401: components["responses"]["Unauthorized"];

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type OpenedPreview, openGitPreview } from '../services/previews/git-previews.ts'
+import { type OpenedPreview, openBranchPreview } from '../services/previews/branch-previews.ts'
 import { transact } from '../services/transact.ts'
 import type { TestProject, World } from './world.ts'
 
@@ -26,7 +26,7 @@ export function openPreview(
   const ref = change.ref ?? 'feature'
   const none = { pull_request: null, from_fork: false, head_commit: null }
   const opened = { site_id: siteId, project_id: project.id, ref, fetch_ref: `refs/heads/${ref}`, branch: ref, ...none, ...change }
-  return transact(w, (tx) => openGitPreview(tx, opened, now))
+  return transact(w, (tx) => openBranchPreview(tx, opened, now))
 }
 
 export const page = (text: string) => ({ path: 'index.html', content: `<!doctype html><title>${text}</title>${text}` })

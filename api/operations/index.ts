@@ -1,4 +1,5 @@
 import type { Operation } from '../operation.ts'
+import { approve_git_preview, delete_git_preview, list_git_previews } from './branch-previews.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
 import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
 import {
@@ -10,7 +11,6 @@ import {
   rotate_deploy_hook,
   rotate_git_webhook,
 } from './git.ts'
-import { approve_git_preview, delete_git_preview, list_git_previews } from './git-previews.ts'
 import { get_logs } from './logs.ts'
 import { check_deploy, deploy_manifest, get_manifest, put_blob } from './manifest-deploys.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'

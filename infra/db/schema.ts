@@ -292,7 +292,7 @@ interface GitDeliveries {
   received_at: Date
 }
 
-interface GitPreviews {
+interface BranchPreviews {
   id: Generated<string>
   site_id: string
   project_id: string
@@ -346,6 +346,6 @@ export interface DB {
   dns_challenges: DnsChallenges
   git_connections: GitConnections
   git_deliveries: GitDeliveries
-  git_previews: GitPreviews
+  git_previews: BranchPreviews
   git_reports: GitReports
 }

@@ -8,7 +8,7 @@ import type { BuildOutcomeName, BuildResult } from '../../workflows/contract/bui
 import type { FinishedBuild } from '../../workflows/contract/deploys.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import * as runs from '../deploys/runs.ts'
-import { lockSiteOfGitPreview, showGitPreview } from '../previews/git-previews.ts'
+import { lockSiteOfBranchPreview, showBranchPreview } from '../previews/branch-previews.ts'
 import { type ProjectRow, withProjectOfDeploy } from '../projects/projects.ts'
 import { addBuildMinutes, addBuildTotal } from '../projects/usage.ts'
 import { insertGitReport, queueReports } from '../reports/reports.ts'
@@ -36,7 +36,7 @@ export async function finishBuild(
   const files = result?.outcome === 'built' ? (await readManifest(cas, result.manifest_sha256)).files : []
   const tokenHashOf = (previewId: string, generation: number) => hashPreviewToken(previewTokens(previewId, generation))
   return await withProjectOfDeploy(services, run.deploy_id, async (tx, project): Promise<FinishedBuild | undefined> => {
-    const isPreview = await lockSiteOfGitPreview(tx, run.deploy_id)
+    const isPreview = await lockSiteOfBranchPreview(tx, run.deploy_id)
     await holdSweeper(tx)
     const error = result && (await refusal(tx, services, project, run, result, files))
     const source = await runs.findSource(tx, run)
@@ -57,7 +57,7 @@ export async function finishBuild(
     // the build has written damaged objects again
     await markRepaired(tx, distinctHashes(files), now)
     await addBlobsOfDeploy(tx, project.id, files)
-    return isPreview ? { status: 'ready', preview: await showGitPreview(tx, changed, tokenHashOf, now) } : { status: 'ready' }
+    return isPreview ? { status: 'ready', preview: await showBranchPreview(tx, changed, tokenHashOf, now) } : { status: 'ready' }
   })
 }
 

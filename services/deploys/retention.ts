@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { previewLinkPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { closeExpiredGitPreviews, listSitesOfExpiredGitPreviews } from '../previews/git-previews.ts'
+import { closeExpiredBranchPreviews, listSitesOfExpiredBranchPreviews } from '../previews/branch-previews.ts'
 import { endLinkOfDeploy, listExpiredLinks } from '../previews/links.ts'
 import { findPlanOfSite, withProject } from '../projects/projects.ts'
 import { queueReports } from '../reports/reports.ts'
@@ -40,18 +40,18 @@ export async function applyRetention(services: Services, siteId: string): Promis
       tx.afterCommit(() => log.info({ deploy_id, site_id: siteId }, 'preview link expired'))
     })
   }
-  await closeOldGitPreviews(services, siteId, issuedAfter)
+  await closeOldBranchPreviews(services, siteId, issuedAfter)
   return purged
 }
 
-async function closeOldGitPreviews(services: Services, siteId: string, pushedBy: Date): Promise<void> {
+async function closeOldBranchPreviews(services: Services, siteId: string, pushedBy: Date): Promise<void> {
   const { db, clock, log } = services
-  for (const { site_id, project_id } of await listSitesOfExpiredGitPreviews(db, pushedBy, siteId)) {
+  for (const { site_id, project_id } of await listSitesOfExpiredBranchPreviews(db, pushedBy, siteId)) {
     await withProject(services, project_id, async (tx) => {
       await lockSite(tx, project_id, site_id)
       await queueReports(tx, site_id)
-      for (const { id } of await closeExpiredGitPreviews(tx, site_id, pushedBy, clock())) {
-        tx.afterCommit(() => log.info({ preview_id: id, site_id }, 'preview of a branch expired'))
+      for (const { id } of await closeExpiredBranchPreviews(tx, site_id, pushedBy, clock())) {
+        tx.afterCommit(() => log.info({ preview_id: id, site_id }, 'branch preview expired'))
       }
     })
   }
@@ -64,7 +64,7 @@ async function closeOldGitPreviews(services: Services, siteId: string, pushedBy:
 export async function applyRetentionEverywhere(services: Services): Promise<number> {
   const { db, log } = services
   const expiry = expiryOf(services)
-  const expired = [...(await listExpiredLinks(db, expiry)), ...(await listSitesOfExpiredGitPreviews(db, expiry))]
+  const expired = [...(await listExpiredLinks(db, expiry)), ...(await listSitesOfExpiredBranchPreviews(db, expiry))]
   let purged = 0
   for (const site_id of new Set(expired.map((preview) => preview.site_id))) {
     try {

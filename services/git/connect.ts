@@ -1,7 +1,7 @@
 import { invalid } from '../../core/errors.ts'
 import { seal } from '../../infra/crypto/seal.ts'
 import { makeWebhookSecret } from '../../infra/forges/verify.ts'
-import { closeGitPreviewsOfSite } from '../previews/git-previews.ts'
+import { closeBranchPreviewsOfSite } from '../previews/branch-previews.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite, lockSite, type SiteRow } from '../sites/sites.ts'
@@ -54,7 +54,7 @@ export function disconnectRepository(services: Services, { id: site_id, project_
 /** Forgets the previews, approvals, comments and reports of a repository, which do not apply to another one. The caller holds the locks of project and site. */
 async function forgetRepository(tx: Tx, siteId: string, now: Date): Promise<void> {
   await forgetForge(tx, siteId)
-  await closeGitPreviewsOfSite(tx, siteId, now)
+  await closeBranchPreviewsOfSite(tx, siteId, now)
 }
 
 const sealToken = ({ keyring }: Services, siteId: string, token: string | null) =>

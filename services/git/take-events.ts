@@ -11,7 +11,7 @@ import {
 import type { Delivery, Forge, GitEvent, PullRequest, Push } from '../../core/git-events.ts'
 import { planAllows } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
-import { closeGitPreview, findGitPreview, openGitPreview } from '../previews/git-previews.ts'
+import { closeBranchPreview, findBranchPreview, openBranchPreview } from '../previews/branch-previews.ts'
 import { withProject } from '../projects/projects.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
@@ -110,7 +110,7 @@ async function decide(db: Db, { connection, forge, event }: Arrived): Promise<Pu
 async function knownOf(db: Db, { site_id, branch }: HookedConnection, event: Push | PullRequest): Promise<KnownRef> {
   const ref = previewRef(event, branch)
   if (ref === branch) return { commit: (await newestGitDeploy(db, site_id, null))?.git?.commit }
-  const preview = await findGitPreview(db, site_id, ref)
+  const preview = await findBranchPreview(db, site_id, ref)
   if (!preview) return {}
   // a closed preview has no link, so it is built again
   const newest = preview.closed_at ? undefined : await newestGitDeploy(db, site_id, preview.id)
@@ -149,7 +149,7 @@ async function openPreview(tx: Tx, { clock }: Services, { connection, event }: A
   const isRequest = event.kind === 'pull_request'
   const seen = { pull_request: pull_request ?? null, from_fork: isRequest && event.from_fork, head_commit: commit ?? null }
   const branch = isRequest ? event.ref : ref
-  const preview = await openGitPreview(tx, { site_id, project_id, ref, fetch_ref, branch, ...seen }, clock())
+  const preview = await openBranchPreview(tx, { site_id, project_id, ref, fetch_ref, branch, ...seen }, clock())
   await queueReports(tx, site_id)
   return preview
 }
@@ -174,10 +174,10 @@ async function skip(
 }
 
 async function closePreview(tx: Tx, { clock }: Services, { connection: { site_id } }: Arrived, ref: string): Promise<void> {
-  const preview = await findGitPreview(tx, site_id, ref)
+  const preview = await findBranchPreview(tx, site_id, ref)
   if (!preview || preview.closed_at) return
   await queueReports(tx, site_id)
-  await closeGitPreview(tx, { site_id, ref }, clock())
+  await closeBranchPreview(tx, { site_id, ref }, clock())
 }
 
 /** What of a pull request would be built if nothing of it were known but its approval; undefined when it never can be. */

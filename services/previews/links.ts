@@ -6,7 +6,7 @@ import type { Tx } from '../transact.ts'
 
 export type PreviewLinkRow = Selectable<DB['preview_links']>
 
-/** What a link belongs to: a deploy, or the preview of a branch, which has the id of the link then. */
+/** The owner of a link: a deploy or a branch preview, which has the same id as the link. */
 export type LinkOwner = Pick<PreviewLinkRow, 'id' | 'site_id' | 'git_preview_id'>
 
 /** A link that shows a deploy. */
@@ -36,7 +36,7 @@ export async function listLiveLinks(db: Db, deployIds: readonly string[]): Promi
 
 /**
  * Makes the link live and lets it show the deploy; one that does stays as it is. The caller holds the site's lock and has checked that the
- * deploy may be shown. The edge follows with the commit.
+ * deploy may be shown. The edge is notified with the commit.
  * @param hashOf the hash of the token of a generation
  */
 export async function showDeploy(
@@ -76,7 +76,7 @@ const endLinks = (tx: Tx) =>
       token_sha256: null,
       issued_at: null,
       generation: eb('generation', '+', 1),
-      // a deploy's own link is of this deploy for ever
+      // a deploy's own link always belongs to this deploy
       deploy_id: sql<string | null>`case when git_preview_id is null then deploy_id end`,
     }))
     .where('token_sha256', 'is not', null)
@@ -93,13 +93,13 @@ export async function endLinkOfDeploy(tx: Tx, deployId: string, issuedBy?: Date)
   return ended.numUpdatedRows > 0n
 }
 
-/** Ends every link that shows the deploy. Answers what they belonged to. */
+/** Ends every link that shows the deploy. Returns their owners. */
 export function endLinksToDeploy(tx: Tx, deployId: string): Promise<LinkOwner[]> {
   return endLinks(tx).where('deploy_id', '=', deployId).returning(['id', 'site_id', 'git_preview_id']).execute()
 }
 
-/** Ends the links of previews of branches. */
-export async function endLinksOfGitPreviews(tx: Tx, previewIds: readonly string[]): Promise<void> {
+/** Ends the links of branch previews. */
+export async function endLinksOfBranchPreviews(tx: Tx, previewIds: readonly string[]): Promise<void> {
   await endLinks(tx).where('git_preview_id', 'in', previewIds).execute()
 }
 

@@ -60,7 +60,7 @@ async function ofRepository(): Promise<Input> {
 }
 
 /** The pull request of a fork that waits for its approval. */
-async function ofGitPreview(): Promise<Input> {
+async function ofBranchPreview(): Promise<Input> {
   const { site_id } = (await ofRepository()) as { site_id: string }
   const preview = await openPreview(w, owner, site_id, { ref: 'pull:7', fetch_ref: 'refs/pull/7/head', from_fork: true })
   return { site_id, preview_id: preview.id }
@@ -114,9 +114,9 @@ const inputs: Record<string, () => Promise<Input>> = {
   rotate_git_webhook: ofRepository,
   rotate_deploy_hook: ofRepository,
   remove_deploy_hook: ofRepository,
-  list_git_previews: ofGitPreview,
-  approve_git_preview: ofGitPreview,
-  delete_git_preview: ofGitPreview,
+  list_git_previews: ofBranchPreview,
+  approve_git_preview: ofBranchPreview,
+  delete_git_preview: ofBranchPreview,
 }
 
 const nowhere = '00000000-0000-7000-8000-000000000000'

@@ -37,9 +37,12 @@ describe('sealed texts', () => {
     expect(() => open(keyring, seal(keyring, text, context), other)).toThrow(/was changed, or was sealed for another place/)
   })
 
-  test.each(['', 'plain', 'v1.00000000.', 'v2.00000000.AAAA', `v1.${'0'.repeat(8)}.AAAA`])('%j is not a sealed text', (sealed) => {
-    expect(() => open(keyring, sealed, context)).toThrow(/certificate_key of domains .* is not a sealed text/)
-  })
+  test.each(['', 'plain', 'v1.00000000.', 'v2.00000000.AAAA', `v1.${'0'.repeat(8)}.AAAA`])(
+    '%j is not a sealed text',
+    (sealed) => {
+      expect(() => open(keyring, sealed, context)).toThrow(/certificate_key of domains .* is not a sealed text/)
+    },
+  )
 
   test('of a key that is not known are refused with what to check', () => {
     const sealed = seal(openKeyring(randomBytes(32)), text, context)

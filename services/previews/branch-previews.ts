@@ -5,16 +5,16 @@ import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Tx } from '../transact.ts'
-import { endLinksOfGitPreviews, showDeploy } from './links.ts'
+import { endLinksOfBranchPreviews, showDeploy } from './links.ts'
 
 /** The preview of a branch or pull request: one link of `preview_links`, which shows its newest deploy. */
-export type GitPreviewRow = Selectable<DB['git_previews']>
+export type BranchPreviewRow = Selectable<DB['git_previews']>
 
-/** What a forge says of a branch or pull request. */
+/** A branch or pull request, as a forge reports it. */
 export interface OpenedPreview {
   readonly site_id: string
   readonly project_id: string
-  /** As core `previewRef` names it. */
+  /** The name that `previewRef` gives it. */
   readonly ref: string
   readonly fetch_ref: string
   readonly pull_request: number | null
@@ -24,10 +24,10 @@ export interface OpenedPreview {
 }
 
 /**
- * Notes a push: makes the preview of the ref, or opens one that was closed. An approval stays, the number of a pull request stays while
+ * Records a push: creates the preview of the ref, or opens a closed one. An approval stays, the number of a pull request stays while
  * the preview is open, and the comment of another pull request is forgotten.
  */
-export async function openGitPreview(tx: Tx, opened: OpenedPreview, now: Date): Promise<GitPreviewRow> {
+export async function openBranchPreview(tx: Tx, opened: OpenedPreview, now: Date): Promise<BranchPreviewRow> {
   const pullRequest = sql<number | null>`case when git_previews.closed_at is null
     then coalesce(git_previews.pull_request, excluded.pull_request)
     else coalesce(excluded.pull_request, git_previews.pull_request) end`
@@ -52,13 +52,13 @@ export async function openGitPreview(tx: Tx, opened: OpenedPreview, now: Date): 
     .executeTakeFirstOrThrow()
 }
 
-/** Open or closed; undefined when there was never one. */
-export function findGitPreview(db: Db, siteId: string, ref: string): Promise<GitPreviewRow | undefined> {
+/** Finds a preview, open or closed; undefined when there never was one. */
+export function findBranchPreview(db: Db, siteId: string, ref: string): Promise<BranchPreviewRow | undefined> {
   return db.selectFrom('git_previews').selectAll().where('site_id', '=', siteId).where('ref', '=', ref).executeTakeFirst()
 }
 
-/** An open preview with its link, as far as it has had one, and its newest deploy, whatever became of that. */
-export interface ListedGitPreview extends GitPreviewRow {
+/** A preview with its link, if it has had one, and its newest deploy in any status. */
+export interface ListedBranchPreview extends BranchPreviewRow {
   readonly deploy_id: string | null
   readonly generation: number | null
   readonly token_sha256: string | null
@@ -88,8 +88,8 @@ const withNewest = (db: Db) =>
     .select(['newest.id as newest_deploy_id', 'newest.status as newest_status', 'newest.artifacts_purged as newest_purged'])
     .select(sql<string | null>`newest.git ->> 'commit'`.as('newest_commit'))
 
-/** The open previews of a site, the one that was pushed to last first. */
-export function listGitPreviews(db: Db, projectId: string, siteId: string): Promise<ListedGitPreview[]> {
+/** Lists the open previews of a site, the latest push first. */
+export function listBranchPreviews(db: Db, projectId: string, siteId: string): Promise<ListedBranchPreview[]> {
   return withNewest(db)
     .where('git_previews.project_id', '=', projectId)
     .where('git_previews.site_id', '=', siteId)
@@ -100,11 +100,11 @@ export function listGitPreviews(db: Db, projectId: string, siteId: string): Prom
 }
 
 /** Undefined when the site has no such preview; it may be closed. */
-export function findListedGitPreview(
+export function findListedBranchPreview(
   db: Db,
   projectId: string,
   { site_id, preview_id }: { readonly site_id: string; readonly preview_id: string },
-): Promise<ListedGitPreview | undefined> {
+): Promise<ListedBranchPreview | undefined> {
   return withNewest(db)
     .where('git_previews.project_id', '=', projectId)
     .where('git_previews.site_id', '=', site_id)
@@ -112,8 +112,8 @@ export function findListedGitPreview(
     .executeTakeFirst()
 }
 
-/** The owner lets the pull request of a fork be built; its time begins anew. False when it is closed. */
-export async function approveGitPreview(tx: Tx, id: string, now: Date): Promise<boolean> {
+/** Allows builds of a pull request from a fork, and restarts the time of its preview. False when that is closed. */
+export async function approveBranchPreview(tx: Tx, id: string, now: Date): Promise<boolean> {
   const approved = await tx
     .updateTable('git_previews')
     .set({ approved: true, updated_at: now })
@@ -124,11 +124,11 @@ export async function approveGitPreview(tx: Tx, id: string, now: Date): Promise<
 }
 
 /**
- * The deploy is ready: the link of its preview shows it from now on. `overtaken`: a later deploy of the preview was ready before;
- * `closed`: the preview is closed, or its time is over. The caller holds the site's lock; the edge follows with the commit. May be repeated.
+ * Lets the link of a preview show a deploy that is ready. `overtaken`: a later deploy of the preview was ready before; `closed`: the preview
+ * is closed or expired. The caller holds the site's lock; the edge is notified with the commit. May be repeated.
  * @param tokenHashOf the hash of the token of a preview's generation
  */
-export async function showGitPreview(
+export async function showBranchPreview(
   tx: Tx,
   deploy: Pick<Selectable<DB['deploys']>, 'id' | 'site_id' | 'seq' | 'git_preview_id'>,
   tokenHashOf: (previewId: string, generation: number) => string,
@@ -160,8 +160,8 @@ async function isOvertakenInPreview(tx: Tx, previewId: string, seq: number): Pro
   return later !== undefined
 }
 
-/** Closes those open previews of the site, and ends their links. */
-async function close(tx: Tx, site_id: string, which: RawBuilder<boolean>, now: Date): Promise<GitPreviewRow[]> {
+/** Closes the matching open previews of the site, and ends their links. */
+async function close(tx: Tx, site_id: string, which: RawBuilder<boolean>, now: Date): Promise<BranchPreviewRow[]> {
   const closed = await tx
     .updateTable('git_previews')
     .set({ closed_at: now })
@@ -172,41 +172,41 @@ async function close(tx: Tx, site_id: string, which: RawBuilder<boolean>, now: D
     .execute()
   if (closed.length === 0) return []
   const ids = closed.map((preview) => preview.id)
-  await endLinksOfGitPreviews(tx, ids)
+  await endLinksOfBranchPreviews(tx, ids)
   await bumpRoutes(tx, { site_id })
   return closed
 }
 
 /**
  * Ends the preview of a branch or pull request for good: when it opens again it has another link. Undefined when none is open. The caller
- * holds the locks of the project and the site; the edge follows with the commit.
+ * holds the locks of the project and the site; the edge is notified with the commit.
  */
-export async function closeGitPreview(
+export async function closeBranchPreview(
   tx: Tx,
-  { site_id, ref }: Pick<GitPreviewRow, 'site_id' | 'ref'>,
+  { site_id, ref }: Pick<BranchPreviewRow, 'site_id' | 'ref'>,
   now: Date,
-): Promise<GitPreviewRow | undefined> {
+): Promise<BranchPreviewRow | undefined> {
   const [closed] = await close(tx, site_id, sql`ref = ${ref}`, now)
   return closed
 }
 
 /** Closes every preview of the site, under the same locks. */
-export const closeGitPreviewsOfSite = (tx: Tx, siteId: string, now: Date) => close(tx, siteId, sql`true`, now)
+export const closeBranchPreviewsOfSite = (tx: Tx, siteId: string, now: Date) => close(tx, siteId, sql`true`, now)
 
-/** Built previews have their time; one that waits for its approval waits on. */
+/** Only approved previews expire; one that waits for its approval does not. */
 const isExpired = (pushedBy: Date) =>
   sql<boolean>`git_previews.closed_at is null and git_previews.approved and git_previews.updated_at <= ${pushedBy}`
 
-/** Closes those of the site that were pushed to at that instant or before, under the same locks. */
-export const closeExpiredGitPreviews = (tx: Tx, siteId: string, pushedBy: Date, now: Date) =>
+/** Closes the previews of the site whose latest push was at the instant or before, under the same locks. */
+export const closeExpiredBranchPreviews = (tx: Tx, siteId: string, pushedBy: Date, now: Date) =>
   close(tx, siteId, isExpired(pushedBy), now)
 
-/** The sites, of one or of all, with an open preview that was pushed to at that instant or before. */
-export function listSitesOfExpiredGitPreviews(
+/** Lists the sites, one or all, with an open preview whose latest push was at the instant or before. */
+export function listSitesOfExpiredBranchPreviews(
   db: Db,
   pushedBy: Date,
   siteId?: string,
-): Promise<Pick<GitPreviewRow, 'site_id' | 'project_id'>[]> {
+): Promise<Pick<BranchPreviewRow, 'site_id' | 'project_id'>[]> {
   return db
     .selectFrom('git_previews')
     .select(['site_id', 'project_id'])
@@ -217,7 +217,7 @@ export function listSitesOfExpiredGitPreviews(
 }
 
 /**
- * Closes previews whose link has ended with the files of the deploy that it showed, besides those with another deploy on its way. The caller
+ * Closes previews whose link has ended with the files of the deploy that it showed, except those with another deploy under way. The caller
  * holds the same locks and gives the site its next route version.
  */
 export async function closeUnlessAwaited(tx: Tx, previewIds: readonly string[], now: Date): Promise<void> {
@@ -232,8 +232,8 @@ export async function closeUnlessAwaited(tx: Tx, previewIds: readonly string[], 
     .execute()
 }
 
-/** Takes the site's lock when the deploy is of a preview; false when it is not. */
-export async function lockSiteOfGitPreview(tx: Tx, deployId: string): Promise<boolean> {
+/** Takes the site's lock when the deploy is for a preview; otherwise returns false. */
+export async function lockSiteOfBranchPreview(tx: Tx, deployId: string): Promise<boolean> {
   const site = await tx
     .selectFrom('sites')
     .innerJoin('deploys', 'deploys.site_id', 'sites.id')

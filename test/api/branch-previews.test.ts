@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
-import { closeGitPreview, showGitPreview } from '../../services/previews/git-previews.ts'
+import { closeBranchPreview, showBranchPreview } from '../../services/previews/branch-previews.ts'
 import { type Tx, transact } from '../../services/transact.ts'
 import { createStorageActivities } from '../../workflows/activities/storage.ts'
 import { deployFiles, makeSite, openPreview, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
-// What becomes of a link, with pushes and builds that are made by hand; pushes of forges are in git-preview-pushes.test.ts.
+// What becomes of a link, with pushes and builds that are made by hand; pushes of forges are in branch-preview-pushes.test.ts.
 
 const dayMs = 86_400_000
 const plans = { ...defaultPlans, start: { ...defaultPlans.start, sites: null, inactive_deploys: 2, deploys_per_hour: null } }
@@ -59,7 +59,7 @@ async function built(preview: { id: string; site_id: string }, text: string): Pr
 const show = (deploy: { id: string; site_id: string }) =>
   inSite(deploy.site_id, async (tx) => {
     const row = await tx.selectFrom('deploys').selectAll().where('id', '=', deploy.id).executeTakeFirstOrThrow()
-    return await showGitPreview(tx, row, (id, generation) => hashPreviewToken(w.previewTokens(id, generation)), clock())
+    return await showBranchPreview(tx, row, (id, generation) => hashPreviewToken(w.previewTokens(id, generation)), clock())
   })
 
 async function shown(preview: { id: string; site_id: string }, text: string): Promise<any> {
@@ -68,7 +68,8 @@ async function shown(preview: { id: string; site_id: string }, text: string): Pr
   return deploy
 }
 
-const closed = (siteId: string, ref = 'feature') => inSite(siteId, (tx) => closeGitPreview(tx, { site_id: siteId, ref }, clock()))
+const closed = (siteId: string, ref = 'feature') =>
+  inSite(siteId, (tx) => closeBranchPreview(tx, { site_id: siteId, ref }, clock()))
 
 const linkOf = ({ id }: { id: string }) =>
   w.db.selectFrom('preview_links').selectAll().where('git_preview_id', '=', id).executeTakeFirst()
