@@ -8,11 +8,12 @@ import type { BuildOutcomeName, BuildResult } from '../../workflows/contract/bui
 import type { FinishedBuild } from '../../workflows/contract/deploys.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import * as runs from '../deploys/runs.ts'
-import { lockSiteOfBranchPreview, showBranchPreview } from '../previews/branch-previews.ts'
+import { showBranchPreview } from '../previews/branch-previews.ts'
 import { type ProjectRow, withProjectOfDeploy } from '../projects/projects.ts'
 import { addBuildMinutes, addBuildTotal } from '../projects/usage.ts'
 import { insertGitReport, queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
+import { lockSiteOf } from '../sites/sites.ts'
 import { addBlobsOfDeploy, bytesOf, newBlobs, storageBytes } from '../storage/blobs.ts'
 import { markRepaired } from '../storage/health.ts'
 import { releaseObjects } from '../storage/released-objects.ts'
@@ -36,10 +37,11 @@ export async function finishBuild(
   const files = result?.outcome === 'built' ? (await readManifest(cas, result.manifest_sha256)).files : []
   const tokenHashOf = (previewId: string, generation: number) => hashPreviewToken(previewTokens(previewId, generation))
   return await withProjectOfDeploy(services, run.deploy_id, async (tx, project): Promise<FinishedBuild | undefined> => {
-    const isPreview = await lockSiteOfBranchPreview(tx, run.deploy_id)
+    const build = await runs.findBuildOfRun(tx, run)
+    const isPreview = Boolean(build?.git_preview_id)
+    if (isPreview) await lockSiteOf(tx, 'deploys', run.deploy_id)
     await holdSweeper(tx)
     const error = result && (await refusal(tx, services, project, run, result, files))
-    const source = await runs.findSource(tx, run)
     const changed = error
       ? await runs.failDeploy(tx, run, { ...facts(result), error }, now)
       : await runs.readyDeploy(tx, run, result && builtOutcome(result), now)
@@ -50,7 +52,7 @@ export async function finishBuild(
       await grantFreePermits(tx, services, { project_id: project.id, now })
     }
     const refused = error && result?.outcome === 'built' ? [...distinctHashes(files), result.manifest_sha256] : []
-    await release(tx, source, refused, now)
+    await release(tx, build, refused, now)
     if (error || isPreview) await report(tx, changed)
     tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy built'))
     if (error) return { status: 'failed', error }
@@ -70,10 +72,10 @@ export async function failBuild(
   const { log, clock } = services
   await withProjectOfDeploy(services, run.deploy_id, async (tx, { id: project_id }) => {
     const now = clock()
-    const source = await runs.findSource(tx, run)
+    const build = await runs.findBuildOfRun(tx, run)
     const changed = await runs.failDeploy(tx, run, { error }, now)
     if (!changed) return
-    await release(tx, source, [], now)
+    await release(tx, build, [], now)
     await addTotal(tx, changed, by === 'platform' ? 'platform_failure' : 'failed')
     await grantFreePermits(tx, services, { project_id, now })
     // of a commit that was not fetched, only the push is known
@@ -85,8 +87,13 @@ export async function failBuild(
 }
 
 /** Releases the objects that are not needed after a build: its source, and its files when they are refused. */
-async function release(tx: Tx, source: string | null, refused: readonly string[], now: Date): Promise<void> {
-  const hashes = source === null ? refused : [...refused, source]
+async function release(
+  tx: Tx,
+  build: Pick<DeployRow, 'source_sha256'> | undefined,
+  refused: readonly string[],
+  now: Date,
+): Promise<void> {
+  const hashes = [...refused, ...(build?.source_sha256 ? [build.source_sha256] : [])]
   await releaseObjects(tx, hashes, { now, published: false })
 }
 

@@ -2,10 +2,10 @@ import { type Selectable, sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
-import { lockSiteOfDomain } from '../domains/domains.ts'
 import { notifyCertificate } from '../feeds/certificates.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
+import { lockSiteOf } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
 
 export type CertificateRow = Selectable<DB['certificates']>
@@ -126,7 +126,7 @@ export function storeCertificate(
       .where('domain_id', 'is not', null)
       .where('certificate', 'is', null)
       .executeTakeFirst()
-    const domain = first && (await lockSiteOfDomain(tx, first.domain_id))
+    const site = first && (await lockSiteOf(tx, 'domains', first.domain_id))
     const stored = await tx
       .updateTable('certificates')
       .set({ ...issued, issued_by: order_id, order_id: null, tries: 0, next_try_at: null, error: null })
@@ -136,7 +136,7 @@ export function storeCertificate(
       .executeTakeFirst()
     if (stored.numUpdatedRows === 0n) return false
     await notifyCertificate(tx, certificate_id)
-    if (domain) await bumpRoutes(tx, { site_id: domain.site_id })
+    if (site) await bumpRoutes(tx, { site_id: site.id })
     return true
   })
 }

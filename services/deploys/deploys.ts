@@ -6,6 +6,7 @@ import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { endLinkOfDeploy } from '../previews/links.ts'
+import { isTrashed, lockSiteOf } from '../sites/sites.ts'
 import type { Tx } from '../transact.ts'
 
 export type DeployRow = Selectable<DB['deploys']>
@@ -98,18 +99,12 @@ export async function listDeploysSince(db: Db, ids: readonly string[], since: Da
   return rows.map((row) => row.id)
 }
 
-/** Takes the lock under which a site's active deploy changes. */
+/** The deploy under the lock of its site, with which the active deploy changes. */
 export async function lockSiteOfDeploy(tx: Tx, deployId: string): Promise<{ deploy: DeployRow; trashed: boolean } | undefined> {
-  const site = await tx
-    .selectFrom('sites')
-    .innerJoin('deploys', 'deploys.site_id', 'sites.id')
-    .select('sites.deletion_scheduled_at')
-    .where('deploys.id', '=', deployId)
-    .forNoKeyUpdate('sites')
-    .executeTakeFirst()
+  const site = await lockSiteOf(tx, 'deploys', deployId)
   if (!site) return undefined
   const deploy = await tx.selectFrom('deploys').selectAll().where('id', '=', deployId).executeTakeFirstOrThrow()
-  return { deploy, trashed: site.deletion_scheduled_at !== null }
+  return { deploy, trashed: isTrashed(site) }
 }
 
 /** Whether a deploy that was accepted later has been live already. */

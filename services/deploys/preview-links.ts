@@ -4,7 +4,7 @@ import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { endLinkOfDeploy, showDeploy } from '../previews/links.ts'
 import type { Services } from '../services.ts'
-import { inTrash } from '../sites/sites.ts'
+import { inTrash, lockSiteOf } from '../sites/sites.ts'
 import { transact } from '../transact.ts'
 import { filesDeleted } from './activate.ts'
 import { lockSiteOfDeploy } from './deploys.ts'
@@ -45,7 +45,7 @@ export function revokePreviewLink(
   { id: deploy_id, site_id }: { readonly id: string; readonly site_id: string },
 ): Promise<void> {
   return transact(services, async (tx) => {
-    await lockSiteOfDeploy(tx, deploy_id)
+    await lockSiteOf(tx, 'deploys', deploy_id)
     if (!(await endLinkOfDeploy(tx, deploy_id))) return
     await bumpRoutes(tx, { site_id })
     tx.afterCommit(() => services.log.info({ deploy_id, site_id }, 'preview link revoked'))

@@ -9,9 +9,10 @@ import { endLinksToDeploy } from '../previews/links.ts'
 import { withProject } from '../projects/projects.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
+import { lockSiteOf } from '../sites/sites.ts'
 import { removeBlobsOfDeploy } from '../storage/blobs.ts'
 import type { Tx } from '../transact.ts'
-import { type DeployRow, findDeploy, lockSiteOfDeploy } from './deploys.ts'
+import { type DeployRow, findDeploy } from './deploys.ts'
 
 /**
  * Deletes the files of a deploy; its record stays. The flag, the project's use of the storage and the preview links change in one transaction.
@@ -28,7 +29,7 @@ export async function purgeDeploy(
   const { id, site_id, project_id } = deploy
   const files = await filesOf(cas, deploy.manifest_sha256, log)
   return await withProject(services, project_id, async (tx) => {
-    await lockSiteOfDeploy(tx, id)
+    await lockSiteOf(tx, 'deploys', id)
     if (!(await stillWanted(tx)) || !(await markPurged(tx, project_id, id))) return false
     await removeBlobsOfDeploy(tx, deploy, files, clock())
     const ended = await endLinksToDeploy(tx, id)

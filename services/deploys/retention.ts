@@ -7,9 +7,9 @@ import { endLinkOfDeploy, listExpiredLinks } from '../previews/links.ts'
 import { findPlanOfSite, withProject } from '../projects/projects.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
-import { lockSite } from '../sites/sites.ts'
+import { lockSite, lockSiteOf } from '../sites/sites.ts'
 import { transact } from '../transact.ts'
-import { type DeployRow, lockSiteOfDeploy } from './deploys.ts'
+import type { DeployRow } from './deploys.ts'
 import { purgeDeploy } from './purge.ts'
 
 const expiryOf = ({ clock }: Services) => new Date(clock().getTime() - previewLinkPeriodMs)
@@ -34,7 +34,7 @@ export async function applyRetention(services: Services, siteId: string): Promis
   }
   for (const { deploy_id } of await listExpiredLinks(db, issuedAfter, siteId)) {
     await transact(services, async (tx) => {
-      await lockSiteOfDeploy(tx, deploy_id)
+      await lockSiteOf(tx, 'deploys', deploy_id)
       if (!(await endLinkOfDeploy(tx, deploy_id, issuedAfter))) return
       await bumpRoutes(tx, { site_id: siteId })
       tx.afterCommit(() => log.info({ deploy_id, site_id: siteId }, 'preview link expired'))

@@ -134,16 +134,15 @@ function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd
     .executeTakeFirst()
 }
 
-/** The hash of the source archive of an unended deploy of the run; null when there is none. */
-export async function findSource(tx: Tx, run: DeployRun): Promise<string | null> {
-  const row = await tx
+/** What a build of the run was made of, until it ends, and the preview that it is for. Undefined when another run owns the deploy. */
+export function findBuildOfRun(tx: Tx, run: DeployRun): Promise<Pick<DeployRow, 'source_sha256' | 'git_preview_id'> | undefined> {
+  return tx
     .selectFrom('deploys')
-    .select('source_sha256')
+    .select(['source_sha256', 'git_preview_id'])
     .where('id', '=', run.deploy_id)
     .where('attempt', '=', run.attempt)
     .where('run_id', '=', run.run_id)
     .executeTakeFirst()
-  return row?.source_sha256 ?? null
 }
 
 /** The state of the run's deploy; undefined when another run owns it. */

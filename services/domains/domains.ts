@@ -8,6 +8,7 @@ import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Services } from '../services.ts'
+import { lockSiteOf } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
 
 export type DomainRow = Selectable<DB['domains']>
@@ -123,21 +124,10 @@ export function withDomain<Result>(
   work: (tx: Tx, domain: DomainRecord) => Promise<Result>,
 ): Promise<Result | undefined> {
   return transact(services, async (tx) => {
-    const domain = await lockSiteOfDomain(tx, id)
+    const site = await lockSiteOf(tx, 'domains', id)
+    const domain = site && (await domainRecords(tx).where('domains.id', '=', id).executeTakeFirst())
     return domain && (await work(tx, domain))
   })
-}
-
-/** Locks the site of the domain until the transaction ends. Undefined when there is no such domain. */
-export async function lockSiteOfDomain(tx: Tx, id: string): Promise<DomainRecord | undefined> {
-  const site = await tx
-    .selectFrom('sites')
-    .innerJoin('domains', 'domains.site_id', 'sites.id')
-    .select('sites.id')
-    .where('domains.id', '=', id)
-    .forNoKeyUpdate('sites')
-    .executeTakeFirst()
-  return site && (await domainRecords(tx).where('domains.id', '=', id).executeTakeFirst())
 }
 
 /** What a look-up found, for those who look at the record. */

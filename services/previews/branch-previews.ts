@@ -231,16 +231,3 @@ export async function closeUnlessAwaited(tx: Tx, previewIds: readonly string[], 
     .where((eb) => eb.not(isAwaited))
     .execute()
 }
-
-/** Takes the site's lock when the deploy is for a preview; otherwise returns false. */
-export async function lockSiteOfBranchPreview(tx: Tx, deployId: string): Promise<boolean> {
-  const site = await tx
-    .selectFrom('sites')
-    .innerJoin('deploys', 'deploys.site_id', 'sites.id')
-    .select('sites.id')
-    .where('deploys.id', '=', deployId)
-    .where('deploys.git_preview_id', 'is not', null)
-    .forNoKeyUpdate('sites')
-    .executeTakeFirst()
-  return site !== undefined
-}

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { conflict, notFound } from '../../core/errors.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -44,6 +44,16 @@ export function lockSite(tx: Tx, projectId: string, id: string): Promise<LockedS
     .selectAll()
     .where('project_id', '=', projectId)
     .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+}
+
+/** As {@link lockSite}, for the site of a deploy or a domain. Undefined when that is gone. */
+export function lockSiteOf(tx: Tx, table: 'deploys' | 'domains', id: string): Promise<LockedSite | undefined> {
+  return tx
+    .selectFrom('sites')
+    .selectAll()
+    .where('id', '=', sql<string>`(select site_id from ${sql.table(table)} where id = ${id})`)
     .forNoKeyUpdate()
     .executeTakeFirst()
 }
