@@ -1,25 +1,13 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import type { Context as Koa } from 'koa'
 import { AppError } from '../core/errors.ts'
+import { hashSecret, parseKey } from '../infra/crypto/project-keys.ts'
 import { findKey, touchKey } from '../services/projects/keys.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Deps } from './context.ts'
 import { shareLookUps } from './shared-look-ups.ts'
 
-/** `svc_<8 characters>_<43 characters>`: the id finds the row; of the secret only its sha256 is stored. */
-const keyPattern = /^svc_([A-Za-z0-9]{8})_([A-Za-z0-9_-]{43})$/
-const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const touchIntervalMs = 60_000
-
-const hash = (secret: string) => createHash('sha256').update(secret).digest()
-
-/** Makes a new key; `key` is the text that is shown once. */
-export function makeKey(): { id: string; key: string; secret_sha256: Buffer } {
-  // 62 does not divide 256, so some letters are more likely: fine for an id, which is no secret
-  const id = [...randomBytes(8)].map((byte) => letters[byte % letters.length]).join('')
-  const secret = randomBytes(32).toString('base64url')
-  return { id, key: `svc_${id}_${secret}`, secret_sha256: hash(secret) }
-}
 
 export const unauthorized = (message: string) => new AppError('unauthorized', message)
 
@@ -29,7 +17,7 @@ export function bearerToken(header: string | undefined): string | undefined {
 }
 
 /** Compares in constant time, for texts of any length. */
-export const sameSecret = (a: string, b: string) => timingSafeEqual(hash(a), hash(b))
+export const sameSecret = (a: string, b: string) => timingSafeEqual(hashSecret(a), hashSecret(b))
 
 const nobody = Buffer.alloc(32)
 
@@ -59,13 +47,14 @@ export function createAuthenticator(deps: Deps): Authenticate {
   return async (koa) => {
     const token = bearerToken(koa.get('authorization'))
     if (token === undefined) throw unauthorized('send your project key in the header Authorization: Bearer <key>')
-    const [, id, secret = ''] = keyPattern.exec(token) ?? []
-    if (id === undefined) throw unknownKey()
-    const tokenHash = hash(token).toString('base64')
+    const parsed = parseKey(token)
+    if (!parsed) throw unknownKey()
+    const { id } = parsed
+    const tokenHash = hashSecret(token).toString('base64')
     const address = { kind: 'address', id: clientNetwork(koa) } as const
     const key = await (proved.has(tokenHash) ? findProved(id) : findKey(deps.admission.databaseOf(address), id))
     // compared even when there is no such key, so that the response time reveals nothing
-    const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, hash(secret))
+    const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, parsed.secret_sha256)
     if (!key || !matches) {
       proved.delete(tokenHash)
       throw unknownKey()

@@ -3,12 +3,11 @@ import { notFound } from '../../core/errors.ts'
 import { planNames } from '../../core/plans.ts'
 import { scopes } from '../../core/scopes.ts'
 import { countDomains } from '../../services/domains/domains.ts'
-import { insertKey, type KeyRow, listKeys, revokeKey } from '../../services/projects/keys.ts'
-import { findProject, insertProject, listProjects, type ProjectRow, updateProject } from '../../services/projects/projects.ts'
+import { createKey, type KeyRow, listKeys, revokeKey } from '../../services/projects/keys.ts'
+import { createProject, findProject, listProjects, type ProjectRow, updateProject } from '../../services/projects/projects.ts'
 import { buildMinutes, countDeploysSince } from '../../services/projects/usage.ts'
 import { countSites } from '../../services/sites/sites.ts'
 import { storageBytes } from '../../services/storage/blobs.ts'
-import { makeKey } from '../authenticate.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
 import { isoTime, isoTimeOrNull, name, Ok, requireVisible, time } from '../views/fields.ts'
@@ -75,7 +74,7 @@ export const projectOperations = [
     errors: [400],
     handler: async (ctx, input) => {
       requireVisible(input.name)
-      return projectView(await insertProject(ctx.db, input))
+      return projectView(await createProject(ctx, input))
     },
   }),
   operation({
@@ -145,9 +144,7 @@ export const projectOperations = [
     errors: [400],
     handler: async (ctx, input) => {
       requireVisible(input.name)
-      const { key, ...made } = makeKey()
-      const { id, name, scope } = await insertKey(ctx.db, { ...made, ...input })
-      ctx.log.info({ project_id: input.project_id, key_id: id, scope }, 'key created')
+      const { id, name, scope, key } = await createKey(ctx, input)
       return { id, name, scope, key }
     },
   }),
@@ -174,8 +171,7 @@ export const projectOperations = [
     load: projectById,
     output: Ok,
     handler: async (ctx, { project_id: id, key_id }) => {
-      if (!(await revokeKey(ctx.db, id, key_id, ctx.clock()))) throw notFound('the project has no live key with this id')
-      ctx.log.info({ project_id: id, key_id }, 'key revoked')
+      await revokeKey(ctx, id, key_id)
       return { ok: true as const }
     },
   }),

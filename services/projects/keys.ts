@@ -1,8 +1,11 @@
 import type { Selectable } from 'kysely'
+import { notFound } from '../../core/errors.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
+import { makeKey } from '../../infra/crypto/project-keys.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import type { Services } from '../services.ts'
 
 export type KeyRow = Selectable<DB['keys']>
 
@@ -31,11 +34,19 @@ export function findKey(db: Db, id: string): Promise<KeyWithProject | undefined>
     .executeTakeFirst()
 }
 
-export function insertKey(
-  db: Db,
-  key: { id: string; project_id: string; name: string; scope: Scope; secret_sha256: Buffer },
-): Promise<KeyRow> {
-  return db.insertInto('keys').values(key).returningAll().executeTakeFirstOrThrow()
+/** Makes a key of the project. Its text is shown once: only the hash of its secret is kept. */
+export async function createKey(
+  { db, log }: Services,
+  { project_id, name, scope }: Pick<KeyRow, 'project_id' | 'name' | 'scope'>,
+): Promise<KeyRow & { readonly key: string }> {
+  const { key, ...made } = makeKey()
+  const row = await db
+    .insertInto('keys')
+    .values({ ...made, project_id, name, scope })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  log.info({ project_id, key_id: row.id, scope }, 'key created')
+  return { ...row, key }
 }
 
 /** Live keys, oldest first. */
@@ -50,16 +61,17 @@ export function listKeys(db: Db, projectId: string): Promise<KeyRow[]> {
     .execute()
 }
 
-/** False when the project has no such live key. */
-export async function revokeKey(db: Db, projectId: string, id: string, now: Date): Promise<boolean> {
+/** The key stops working at once. @throws AppError `not_found` when the project has no such live key */
+export async function revokeKey({ db, log, clock }: Services, project_id: string, key_id: string): Promise<void> {
   const result = await db
     .updateTable('keys')
-    .set({ revoked_at: now })
-    .where('project_id', '=', projectId)
-    .where('id', '=', id)
+    .set({ revoked_at: clock() })
+    .where('project_id', '=', project_id)
+    .where('id', '=', key_id)
     .where('revoked_at', 'is', null)
     .executeTakeFirst()
-  return result.numUpdatedRows > 0n
+  if (result.numUpdatedRows === 0n) throw notFound('the project has no live key with this id')
+  log.info({ project_id, key_id }, 'key revoked')
 }
 
 export async function touchKey(db: Db, id: string, now: Date): Promise<void> {

@@ -9,7 +9,10 @@ import { type Tx, transact } from '../transact.ts'
 
 export type ProjectRow = Selectable<DB['projects']>
 
-export function insertProject(db: Db, project: { name: string; owner_email: string; plan: PlanName }): Promise<ProjectRow> {
+export function createProject(
+  { db }: Services,
+  project: { name: string; owner_email: string; plan: PlanName },
+): Promise<ProjectRow> {
   return db.insertInto('projects').values(project).returningAll().executeTakeFirstOrThrow()
 }
 
