@@ -62,16 +62,16 @@ function inputTable(op: Operation, shape: RestShape | undefined): string {
   const rows = Object.entries(inputSchema(op).properties ?? {}).map(([name, schema]) => {
     const { description = '', default: otherwise } = schema as JsonSchema
     const required = isRequired(op, name) || otherwise !== undefined ? '' : ', optional'
-    return [name, shape ? placeOf(shape, name) : 'argument', `${typeOf(schema as JsonSchema)}${required}`, description]
+    return [name, shape ? locationOf(shape, name) : 'argument', `${typeOf(schema as JsonSchema)}${required}`, description]
   })
   if (op.raw) rows.push([op.raw.name, 'the body', op.raw.mediaTypes.join(', '), op.raw.description])
   if (rows.length === 0) return ''
-  const row = ([name = '', place = '', type = '', description = '']: string[]) =>
-    `<tr><td>${code(name)}<td>${place}<td>${escapeHtml(type)}<td>${escapeHtml(description)}`
+  const row = ([name = '', location = '', type = '', description = '']: string[]) =>
+    `<tr><td>${code(name)}<td>${location}<td>${escapeHtml(type)}<td>${escapeHtml(description)}`
   return `<table>${rows.map(row).join('')}</table>`
 }
 
-function placeOf(shape: RestShape, name: string): string {
+function locationOf(shape: RestShape, name: string): string {
   if (shape.pathNames.includes(name)) return 'path'
   return shape.queryNames.includes(name) ? 'query' : 'body'
 }
@@ -90,9 +90,9 @@ function typeOf(schema: JsonSchema): string {
 }
 
 function tryForm(op: Operation, shape: RestShape): string {
-  const field = (place: string) => (name: string) => {
+  const field = (location: string) => (name: string) => {
     const required = isRequired(op, name) ? ' required' : ''
-    return `<label>${name} <input name="${name}" data-in="${place}" autocomplete="off" spellcheck="false"${required}></label>`
+    return `<label>${name} <input name="${name}" data-in="${location}" autocomplete="off" spellcheck="false"${required}></label>`
   }
   const example = JSON.stringify(op.example ?? {}, null, 2)
   return `<details><summary>Try it</summary><form data-method="${shape.method}" data-path="${shape.path}">

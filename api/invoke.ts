@@ -85,12 +85,12 @@ function wrongEntry(schema: z.ZodObject, raw: Record<string, unknown>): Issue | 
 }
 
 function refusalOf(issue: Issue, raw: Record<string, unknown>, pathNames: readonly string[]): AppError {
-  const place = issue.path.map(String).join('.')
-  if (pathNames.includes(place)) return notFound('there is nothing with this id')
+  const path = issue.path.map(String).join('.')
+  if (pathNames.includes(path)) return notFound('there is nothing with this id')
   if (issue.code === 'invalid_type' && issue.expected === 'string' && isAbsent(raw, issue.path)) {
-    return invalid(`${place} is missing`)
+    return invalid(`${path} is missing`)
   }
-  return unprocessable(place === '' ? issue.message : `${place}: ${issue.message}`)
+  return unprocessable(path === '' ? issue.message : `${path}: ${issue.message}`)
 }
 
 function isAbsent(raw: unknown, path: readonly PropertyKey[]): boolean {

@@ -26,12 +26,12 @@ const shownPathLength = 200
 
 /**
  * Returns the files to publish, by normalised path, and the paths that are left out.
- * @param read the content of an entry; `place` names it in messages
+ * @param read the content of an entry; `label` names it in messages
  * @throws AppError `invalid` for a list that no site can have: empty, too long, with invalid or repeated paths
  */
 export function readEntries<Entry extends { readonly path: string }, Content>(
   entries: readonly Entry[],
-  read: (entry: Entry, place: string) => Content,
+  read: (entry: Entry, label: string) => Content,
 ): { files: (Content & { path: string })[]; skipped_paths: string[] } {
   if (entries.length === 0) throw invalid('files is empty; send the full set of files')
   if (entries.length > maxManifestEntries) {
@@ -40,13 +40,13 @@ export function readEntries<Entry extends { readonly path: string }, Content>(
   const files = new Map<string, Content & { path: string }>()
   const skipped_paths: string[] = []
   for (const [index, entry] of entries.entries()) {
-    const place = `files.${index}`
+    const label = `files.${index}`
     const verdict = judgePath(entry.path)
     if (verdict.kind === 'bad')
-      throw invalid(`${place}: the path ${JSON.stringify(entry.path.slice(0, shownPathLength))} ${verdict.reason}`)
+      throw invalid(`${label}: the path ${JSON.stringify(entry.path.slice(0, shownPathLength))} ${verdict.reason}`)
     const { path } = verdict
-    if (files.has(path)) throw invalid(`${place}: ${path} is listed twice`)
-    const content = read(entry, place)
+    if (files.has(path)) throw invalid(`${label}: ${path} is listed twice`)
+    const content = read(entry, label)
     if (verdict.kind === 'skip') skipped_paths.push(path)
     else files.set(path, { ...content, path })
   }
@@ -63,68 +63,68 @@ export function requireStaticSite(files: readonly { readonly path: string }[]): 
 }
 
 /** @throws AppError `unprocessable` for an entry with both or none of content and sha256, `invalid` for invalid content */
-export function readContent(entry: FileEntry, place: string, texts?: LongTexts): Content {
+export function readContent(entry: FileEntry, label: string, texts?: LongTexts): Content {
   const { content, encoding, sha256 } = entry
-  if ((content === undefined) === (sha256 === undefined)) throw unprocessable(`${place}: give either content or sha256`)
-  if (sha256 !== undefined) return readHash({ sha256 }, place)
+  if ((content === undefined) === (sha256 === undefined)) throw unprocessable(`${label}: give either content or sha256`)
+  if (sha256 !== undefined) return readHash({ sha256 }, label)
   const long = texts?.get(content ?? '')
   if (long)
     return {
       open: () =>
-        encoding ? base64Stream(long, `${place}: content`) : Readable.from(textBytes(long, place), { objectMode: false }),
+        encoding ? base64Stream(long, `${label}: content`) : Readable.from(textBytes(long, label), { objectMode: false }),
     }
   if (encoding === undefined) {
-    return { bytes: bytesOfText(content ?? '', place) }
+    return { bytes: bytesOfText(content ?? '', label) }
   }
-  return { bytes: decodeBase64(content ?? '', `${place}: content`) }
+  return { bytes: decodeBase64(content ?? '', `${label}: content`) }
 }
 
 /** @throws AppError `invalid` for half a surrogate pair, for which Buffer would write a question mark */
-function bytesOfText(text: string, place: string): Buffer {
-  if (!text.isWellFormed()) throw invalid(`${place}: content is not valid Unicode; send bytes as base64`)
+function bytesOfText(text: string, label: string): Buffer {
+  if (!text.isWellFormed()) throw invalid(`${label}: content is not valid Unicode; send bytes as base64`)
   return Buffer.from(text, 'utf8')
 }
 
-async function* textBytes(text: LongText, place: string): AsyncGenerator<Buffer> {
-  for await (const piece of text.pieces()) yield bytesOfText(piece, place)
+async function* textBytes(text: LongText, label: string): AsyncGenerator<Buffer> {
+  for await (const piece of text.pieces()) yield bytesOfText(piece, label)
 }
 
 /** Counts the bytes of a long text in base64. @throws AppError `invalid` when it is not base64 */
-export async function countBase64Bytes(text: LongText, place: string): Promise<number> {
+export async function countBase64Bytes(text: LongText, label: string): Promise<number> {
   let bytes = 0
-  for await (const piece of base64Bytes(text, place)) bytes += piece.length
+  for await (const piece of base64Bytes(text, label)) bytes += piece.length
   return bytes
 }
 
 /** Decodes a long text in base64; the stream fails with `invalid` where it is not base64. */
-export const base64Stream = (text: LongText, place: string) => Readable.from(base64Bytes(text, place), { objectMode: false })
+export const base64Stream = (text: LongText, label: string) => Readable.from(base64Bytes(text, label), { objectMode: false })
 
-async function* base64Bytes(text: LongText, place: string): AsyncGenerator<Buffer> {
+async function* base64Bytes(text: LongText, label: string): AsyncGenerator<Buffer> {
   let rest = ''
   let ended = false
   for await (const piece of text.pieces()) {
     const digits = rest + piece.replaceAll(/\s/g, '')
     const whole = digits.length - (digits.length % 4)
-    if (ended && digits !== '') throw notBase64(place)
+    if (ended && digits !== '') throw notBase64(label)
     ended = digits.slice(0, whole).endsWith('=')
     rest = digits.slice(whole)
-    yield decodeBase64(digits.slice(0, whole), place)
+    yield decodeBase64(digits.slice(0, whole), label)
   }
-  if (ended && /[^=]/.test(rest)) throw notBase64(place)
-  yield decodeBase64(rest, place)
+  if (ended && /[^=]/.test(rest)) throw notBase64(label)
+  yield decodeBase64(rest, label)
 }
 
 /** @throws AppError `invalid` */
-export function readHash({ sha256 }: { readonly sha256: string }, place: string): { sha256: string } {
-  if (!sha256Pattern.test(sha256)) throw invalid(`${place}: sha256 must be 64 lower-case hex characters`)
+export function readHash({ sha256 }: { readonly sha256: string }, label: string): { sha256: string } {
+  if (!sha256Pattern.test(sha256)) throw invalid(`${label}: sha256 must be 64 lower-case hex characters`)
   return { sha256 }
 }
 
 /** @throws AppError `invalid` when the text is not base64; Node's decoder would skip invalid characters */
-export function decodeBase64(text: string, place: string): Buffer {
+export function decodeBase64(text: string, label: string): Buffer {
   const bytes = Buffer.from(text, 'base64')
   const digits = digitsOf(text)
-  if (bytes.length !== Math.floor((digits * 3) / 4) || digits % 4 === 1) throw notBase64(place)
+  if (bytes.length !== Math.floor((digits * 3) / 4) || digits % 4 === 1) throw notBase64(label)
   return bytes
 }
 
@@ -136,7 +136,7 @@ function digitsOf(text: string): number {
   return end
 }
 
-const notBase64 = (place: string) => invalid(`${place} is not valid base64`)
+const notBase64 = (label: string) => invalid(`${label} is not valid base64`)
 
 /** In the sorted list the content of a folder directly follows it, so that no path has to be split: a long one has 500 folders. */
 function refuseFolderFiles(files: ReadonlyMap<string, unknown>): void {

@@ -115,7 +115,7 @@ export const deploy_files = operation({
   output: Deploy,
   errors: [400, 402, 409, 429, 503],
   handler: async (ctx, input, site) => {
-    const { files, skipped_paths } = readEntries(input.files, (entry, place) => readContent(entry, place, input.texts))
+    const { files, skipped_paths } = readEntries(input.files, (entry, label) => readContent(entry, label, input.texts))
     requireStaticSite(files)
     const { project_id: id, plan, suspended } = ctx.caller
     const references = files.filter((file) => 'sha256' in file)

@@ -1,12 +1,11 @@
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
-import { tooManyRequests } from '../../core/errors.ts'
 import { bearerToken, sameSecret, unauthorized } from '../authenticate.ts'
+import { createWrongAttempts } from '../wrong-attempts.ts'
 
 const wrongPerMinute = 10
 
 /** Admits the operator. The right token is always accepted; after ten wrong ones a minute, an address gets 429 for further wrong ones. */
 export function createOperatorGuard(token: string) {
-  const wrong = new RateLimiterMemory({ points: wrongPerMinute, duration: 60 })
+  const countWrong = createWrongAttempts(wrongPerMinute, 'too many wrong operator tokens; wait a minute')
   const isOperator = (header: string | undefined) => {
     const given = bearerToken(header)
     return given !== undefined && sameSecret(given, token)
@@ -17,12 +16,7 @@ export function createOperatorGuard(token: string) {
     async admit(header: string | undefined, address: string): Promise<void> {
       if (isOperator(header)) return
       if (header === undefined) throw unauthorized('send the operator token in the header Authorization: Bearer <token>')
-      try {
-        await wrong.consume(address)
-      } catch (limit) {
-        if (!(limit instanceof RateLimiterRes)) throw limit
-        throw tooManyRequests('too many wrong operator tokens; wait a minute', Math.ceil(limit.msBeforeNext / 1000))
-      }
+      await countWrong(address)
       throw unauthorized('this is not the operator token')
     },
   }

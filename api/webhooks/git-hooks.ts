@@ -1,8 +1,7 @@
 import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { z } from 'zod'
-import { AppError, invalid, tooManyRequests } from '../../core/errors.ts'
+import { AppError, invalid } from '../../core/errors.ts'
 import { forgeOf, parseDelivery, payloadText } from '../../core/git-push.ts'
 import { maxHookBodyBytes } from '../../core/limits.ts'
 import { open, SealError } from '../../infra/crypto/seal.ts'
@@ -22,6 +21,7 @@ import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { parseBoundedJson } from '../json-body.ts'
 import type { JsonBounds } from '../json-scanner.ts'
+import { createWrongAttempts } from '../wrong-attempts.ts'
 
 const refusalPauseMs = 1000
 const maxResultLength = 1000
@@ -37,7 +37,10 @@ const payloadBounds: JsonBounds = {
 
 /** The webhooks, called by forges and other services without a key: a signature, or the secret URL of a deploy hook, authorizes them. */
 export function gitHooks(deps: Deps): Router {
-  const wrong = new RateLimiterMemory({ points: wrongPerMinute, duration: 60 })
+  const countWrong = createWrongAttempts(
+    wrongPerMinute,
+    'too many deliveries without the right proof; set the secret at the forge and wait a minute',
+  )
   const router = new Router({ strict: true, sensitive: true })
 
   router.post('/hooks/git/:site_id', async (koa) => {
@@ -55,7 +58,7 @@ export function gitHooks(deps: Deps): Router {
     const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: connection.project_id }) }
     const receive = () =>
       receiveBytes(koa.req, { maxBytes: maxHookBodyBytes, hold, waitForSlot: () => delivery.waitForChunkSlot() })
-    koa.body = await takeDelivery(own, connection, koa, { receive, wrong })
+    koa.body = await takeDelivery(own, connection, koa, { receive, countWrong })
   })
 
   router.post('/hooks/deploy/:secret', async (koa) => {
@@ -78,10 +81,10 @@ export const loggedPath = (path: string) => (/^\/+hooks/i.test(path) && !/^\/hoo
 
 interface Receiving {
   readonly receive: () => Promise<Buffer>
-  readonly wrong: RateLimiterMemory
+  readonly countWrong: (sender: string) => Promise<void>
 }
 
-async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, { receive, wrong }: Receiving) {
+async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, { receive, countWrong }: Receiving) {
   const { headers } = koa.req
   const { site_id } = connection
   const now = deps.clock()
@@ -94,7 +97,7 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
   const verdict =
     missing === undefined ? verifyDelivery({ headers, raw, secret, now }) : ({ ok: false, reason: missing } as const)
   if (!verdict.ok) {
-    await limitWrongProofs(wrong, `${site_id} ${clientNetwork(koa)}`)
+    await countWrong(`${site_id} ${clientNetwork(koa)}`)
     const refused = { ...seen, result: `refused: ${verdict.reason}` }
     await saveRefusedDelivery(deps.db, site_id, refused, new Date(now.getTime() - refusalPauseMs))
     deps.log.debug({ site_id, forge: seen.forge }, 'webhook refused')
@@ -111,17 +114,6 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
   } catch (error) {
     if (error instanceof AppError) await note(`refused: ${error.message}`)
     throw error
-  }
-}
-
-/** @throws AppError `too_many_requests` */
-async function limitWrongProofs(wrong: RateLimiterMemory, sender: string): Promise<void> {
-  try {
-    await wrong.consume(sender)
-  } catch (limit) {
-    if (!(limit instanceof RateLimiterRes)) throw limit
-    const seconds = Math.ceil(limit.msBeforeNext / 1000)
-    throw tooManyRequests('too many deliveries without the right proof; set the secret at the forge and wait a minute', seconds)
   }
 }
 

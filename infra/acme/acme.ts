@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import acme from 'acme-client'
 import { describeCertificate, fits } from './certificates.ts'
-import { AcmeError, failedProof } from './errors.ts'
+import { AcmeError, failedChallenge } from './errors.ts'
 import { converse, createAgent, currentConversation } from './http.ts'
 
 export interface AcmeOptions {
@@ -182,7 +182,7 @@ async function prove(client: acme.Client, order: acme.Order, challenge: Challeng
 }
 
 function notOffered({ identifier, wildcard, status, challenges }: acme.Authorization, { type }: Challenge): AcmeError {
-  if (status !== 'pending') return failedProof(identifier.value, challenges.find(({ error }) => error)?.error)
+  if (status !== 'pending') return failedChallenge(identifier.value, challenges.find(({ error }) => error)?.error)
   const why = wildcard ? ': wildcards are proved through DNS only' : ''
   return new AcmeError('refused', `the certificate authority offers no ${type} challenge for ${identifier.value}${why}`)
 }
@@ -190,7 +190,7 @@ function notOffered({ identifier, wildcard, status, challenges }: acme.Authoriza
 function areProven(authorizations: readonly acme.Authorization[]): boolean {
   for (const { identifier, status, challenges } of authorizations) {
     if (status !== 'valid' && status !== 'pending')
-      throw failedProof(identifier.value, challenges.find(({ error }) => error)?.error)
+      throw failedChallenge(identifier.value, challenges.find(({ error }) => error)?.error)
   }
   return authorizations.every(({ status }) => status === 'valid')
 }
@@ -199,7 +199,7 @@ const isReady = (order: acme.Order) => hasReached(order, 'ready')
 const isIssued = (order: acme.Order) => hasReached(order, 'valid')
 
 function hasReached({ status, error, identifiers }: acme.Order, wanted: string): boolean {
-  if (status === 'invalid') throw failedProof(identifiers.map(({ value }) => value).join(', '), error)
+  if (status === 'invalid') throw failedChallenge(identifiers.map(({ value }) => value).join(', '), error)
   return status === wanted
 }
 

@@ -76,7 +76,7 @@ const advice: Readonly<Record<string, string>> = {
 const usualAdvice = 'the A record of the domain must lead to this platform and nowhere else'
 
 /** The error for a name whose challenge the authority found unanswered. */
-export function failedProof(name: string, error: unknown): AcmeError {
+export function failedChallenge(name: string, error: unknown): AcmeError {
   const { type: problem, detail } = readProblem(error)
   const hint = advice[problem ?? ''] ?? usualAdvice
   if (problem === 'rateLimited' || problem === 'serverInternal') return errorOfResponse(0, error, undefined)

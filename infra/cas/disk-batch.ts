@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream'
 import { AppError, unavailable } from '../../core/errors.ts'
 import { type BatchFolder, openBatchFolder } from './batch-folder.ts'
 import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type StoredObject } from './cas.ts'
-import { type Places, suffix } from './disk-places.ts'
+import { type Layout, suffix } from './disk-layout.ts'
 import { absent, flushFolder, inParallel, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 
@@ -22,7 +22,7 @@ interface Entry {
 }
 
 interface Batch {
-  readonly places: Places
+  readonly layout: Layout
   readonly folder: BatchFolder
   readonly entries: Map<string, Promise<Entry>>
   /** Files of gzip variants; undefined when an object gets none. */
@@ -33,9 +33,9 @@ interface Batch {
 type Taken = StoredObject & { readonly head: Buffer }
 
 /** A batch as a folder below `incoming/`, whose files are renamed into place. */
-export function openDiskBatch(places: Places): ObjectBatch {
-  const folder = openBatchFolder(places.incoming)
-  const batch: Batch = { places, folder, entries: new Map(), variants: new Map(), placed: new Set() }
+export function openDiskBatch(layout: Layout): ObjectBatch {
+  const folder = openBatchFolder(layout.incoming)
+  const batch: Batch = { layout, folder, entries: new Map(), variants: new Map(), placed: new Set() }
   const { entries, variants, placed } = batch
   return {
     async add(bytes, options = {}) {
@@ -48,7 +48,7 @@ export function openDiskBatch(places: Places): ObjectBatch {
 
     async open(sha256): Promise<OpenedObject | undefined> {
       const temporary = (await entries.get(sha256))?.temporary
-      const file = (temporary && (await absent(open(temporary)))) || (await absent(open(places.pathOf(sha256))))
+      const file = (temporary && (await absent(open(temporary)))) || (await absent(open(layout.pathOf(sha256))))
       return file && (await openedFile(file))
     },
 
@@ -81,13 +81,13 @@ async function addObject(batch: Batch, bytes: Readable | Buffer, options: PutOpt
   return { sha256, size }
 }
 
-async function takeBuffer({ places, folder, entries }: Batch, bytes: Buffer, options: PutOptions): Promise<Taken> {
+async function takeBuffer({ layout, folder, entries }: Batch, bytes: Buffer, options: PutOptions): Promise<Taken> {
   const { limitBytes = Number.POSITIVE_INFINITY, sha256: expected } = options
   if (bytes.length > limitBytes) throw tooLarge(limitBytes)
   const sha256 = createHash('sha256').update(bytes).digest('hex')
   if (expected !== undefined && sha256 !== expected) throw otherBytes(expected, sha256)
   const store = async (): Promise<Entry> => {
-    if (await isStored(places.pathOf(sha256), bytes)) return { size: bytes.length, temporary: undefined }
+    if (await isStored(layout.pathOf(sha256), bytes)) return { size: bytes.length, temporary: undefined }
     return { size: bytes.length, temporary: (await folder.write((file) => file.writeFile(bytes))).path }
   }
   if (!entries.has(sha256)) entries.set(sha256, store())
@@ -118,8 +118,8 @@ async function takeStream({ folder, entries }: Batch, bytes: Readable, options: 
 }
 
 /** Writes the gzip variant; undefined when there is one already, or when it would save too little. */
-async function compress({ places, folder, entries }: Batch, sha256: string): Promise<string | undefined> {
-  const stored = places.pathOf(sha256)
+async function compress({ layout, folder, entries }: Batch, sha256: string): Promise<string | undefined> {
+  const stored = layout.pathOf(sha256)
   const { size, temporary } = (await entries.get(sha256)) ?? { size: 0, temporary: undefined }
   if (!temporary && (await absent(stat(stored + suffix.gzip)))) return undefined
   const source = await absent(open(temporary ?? stored))
@@ -133,27 +133,27 @@ async function compress({ places, folder, entries }: Batch, sha256: string): Pro
 async function publishAll(batch: Batch): Promise<void> {
   const homes = new Set<string>()
   await inParallel(renamesAtOnce, batch.entries, async ([sha256, entering]) => {
-    if (await publishObject(batch, sha256, await entering)) homes.add(dirname(batch.places.pathOf(sha256)))
+    if (await publishObject(batch, sha256, await entering)) homes.add(dirname(batch.layout.pathOf(sha256)))
   })
   await inParallel(renamesAtOnce, homes, flushFolder)
 }
 
 /** Moves an object into its place; returns whether its folder must be flushed. */
-async function publishObject({ places, variants, placed }: Batch, sha256: string, { temporary }: Entry): Promise<boolean> {
-  const path = places.pathOf(sha256)
+async function publishObject({ layout, variants, placed }: Batch, sha256: string, { temporary }: Entry): Promise<boolean> {
+  const path = layout.pathOf(sha256)
   const variant = await variants.get(sha256)
   if (temporary) {
     placed.add(sha256)
-    await place(places, temporary, path)
+    await moveIntoPlace(layout, temporary, path)
   }
   const stats = temporary ? undefined : await absent(stat(path))
   if (!temporary && !stats) throw gone()
-  if (variant) await place(places, variant, path + suffix.gzip)
+  if (variant) await moveIntoPlace(layout, variant, path + suffix.gzip)
   // the writer of a fresh file may not have flushed its name yet
   return Boolean(temporary || variant || (stats && Date.now() - stats.mtimeMs < freshMs))
 }
 
-async function place({ objects, madeFolders }: Places, temporary: string, path: string): Promise<void> {
+async function moveIntoPlace({ objects, madeFolders }: Layout, temporary: string, path: string): Promise<void> {
   const home = dirname(path)
   if (!madeFolders.has(home)) {
     if (await mkdir(home, { recursive: true })) await flushFolder(objects)

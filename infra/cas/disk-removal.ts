@@ -2,24 +2,24 @@ import { randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type Places, suffix } from './disk-places.ts'
+import { type Layout, suffix } from './disk-layout.ts'
 import { absent, flushFolder, unlessThere } from './files.ts'
 import { hashOfStream } from './hashes.ts'
 
 /** See `remove` of the storage. */
-export async function removeObject(places: Places, sha256: string, before: Date): Promise<boolean> {
-  const path = places.pathOf(sha256)
+export async function removeObject(layout: Layout, sha256: string, before: Date): Promise<boolean> {
+  const path = layout.pathOf(sha256)
   const variants = Object.values(suffix).map((ending) => path + ending)
   const there = await Promise.all([path, ...variants].map((file) => absent(stat(file))))
   if (there.some((stats) => stats && stats.mtime >= before)) return false
   // variants without their object are left over from a crash
-  if (there[0] && !(await removeUnlessRenewed(places, path, before))) return false
+  if (there[0] && !(await removeUnlessRenewed(layout, path, before))) return false
   for (const variant of variants) await rm(variant, { force: true })
   return true
 }
 
 /** Removes an object, unless it was stored again since `before`. False when it stays, or was gone already. */
-async function removeUnlessRenewed({ incoming }: Places, path: string, before: Date): Promise<boolean> {
+async function removeUnlessRenewed({ incoming }: Layout, path: string, before: Date): Promise<boolean> {
   const aside = join(incoming, randomUUID())
   if (!(await moveAside(path, aside))) return false
   // another sweeper may treat an old file as a leftover
@@ -32,7 +32,7 @@ async function removeUnlessRenewed({ incoming }: Places, path: string, before: D
 }
 
 /** See `quarantine` of the storage. */
-export async function quarantineObject({ quarantine, pathOf }: Places, sha256: string): Promise<boolean> {
+export async function quarantineObject({ quarantine, pathOf }: Layout, sha256: string): Promise<boolean> {
   const path = pathOf(sha256)
   const aside = join(quarantine, `${sha256}-${Date.now()}`)
   await mkdir(quarantine, { recursive: true })
@@ -49,7 +49,7 @@ export async function quarantineObject({ quarantine, pathOf }: Places, sha256: s
 }
 
 /** See `removeLeftovers` of the storage. */
-export async function removeLeftovers({ incoming }: Places, before: Date): Promise<number> {
+export async function removeLeftovers({ incoming }: Layout, before: Date): Promise<number> {
   let removed = 0
   for (const name of await readdir(incoming)) {
     const stats = await absent(stat(join(incoming, name)))

@@ -3,7 +3,7 @@ import { open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Cas, Encoding } from './cas.ts'
 import { openDiskBatch } from './disk-batch.ts'
-import { openPlaces, type Places, pathIn, suffix } from './disk-places.ts'
+import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
 import { absent, flushFolder, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
@@ -23,39 +23,39 @@ export function openDiskCopy(root: string): Pick<Cas, 'open'> {
  * folder flushed, so a name in `objects/` always has its whole content (the fsync discipline of PostgreSQL's durable_rename).
  */
 export async function openDiskCas(root: string): Promise<Cas> {
-  const places = await openPlaces(root)
+  const layout = await openLayout(root)
   return {
     ...openDiskCopy(root),
 
-    batch: () => openDiskBatch(places),
+    batch: () => openDiskBatch(layout),
 
     async put(bytes, options) {
-      await using batch = openDiskBatch(places)
+      await using batch = openDiskBatch(layout)
       const stored = await batch.add(bytes, options)
       await batch.publish()
       return stored
     },
 
     async stat(sha256) {
-      const stats = await absent(stat(places.pathOf(sha256)))
+      const stats = await absent(stat(layout.pathOf(sha256)))
       return stats && { size: stats.size, storedAt: stats.mtime }
     },
 
-    encode: (sha256, encoding) => encodeObject(places, sha256, encoding),
+    encode: (sha256, encoding) => encodeObject(layout, sha256, encoding),
 
-    list: (prefix) => listObjects(places, prefix),
+    list: (prefix) => listObjects(layout, prefix),
 
     async removeVariant(sha256, encoding) {
-      await rm(places.pathOf(sha256) + suffix[encoding], { force: true })
+      await rm(layout.pathOf(sha256) + suffix[encoding], { force: true })
     },
 
-    quarantine: (sha256) => quarantineObject(places, sha256),
-    remove: (sha256, before) => removeObject(places, sha256, before),
-    removeLeftovers: (before) => removeLeftovers(places, before),
+    quarantine: (sha256) => quarantineObject(layout, sha256),
+    remove: (sha256, before) => removeObject(layout, sha256, before),
+    removeLeftovers: (before) => removeLeftovers(layout, before),
   }
 }
 
-async function encodeObject({ incoming, pathOf }: Places, sha256: string, encoding: Encoding): Promise<void> {
+async function encodeObject({ incoming, pathOf }: Layout, sha256: string, encoding: Encoding): Promise<void> {
   const path = pathOf(sha256)
   if (await absent(stat(path + suffix[encoding]))) return
   const source = await absent(open(path))
@@ -77,7 +77,7 @@ async function encodeObject({ incoming, pathOf }: Places, sha256: string, encodi
 
 const objectName = /^([0-9a-f]{62})(?:\.gz)?$/
 
-async function* listObjects({ objects }: Places, prefix?: string): AsyncIterable<readonly string[]> {
+async function* listObjects({ objects }: Layout, prefix?: string): AsyncIterable<readonly string[]> {
   for (const folder of prefix === undefined ? await readdir(objects) : [prefix]) {
     const names = prefix === undefined ? await readdir(join(objects, folder)) : await absent(readdir(join(objects, folder)))
     const hashes = (names ?? []).flatMap((name) => {

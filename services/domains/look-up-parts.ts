@@ -1,6 +1,6 @@
 import { openAuthorities } from '../../infra/acme/authorities.ts'
 import { AcmeError } from '../../infra/acme/errors.ts'
-import { openReachCheck } from '../../infra/acme/reach.ts'
+import { openPreflightCheck } from '../../infra/acme/preflight.ts'
 import type { Config } from '../../infra/config.ts'
 
 /** An authority changes its names in years. */
@@ -19,7 +19,7 @@ export interface LookUpParts {
  */
 export function openLookUpParts(config: Config): LookUpParts {
   if (config.secretKey === undefined) return {}
-  const checkReach = openReachCheck(config, config.secretKey)
+  const checkReach = openPreflightCheck(config, config.secretKey)
   return config.acme.directory === undefined ? { checkReach } : { checkReach, findIssuers: openIssuers(config) }
 }
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AcmeOptions, type Challenge, createKey, openAcme } from '../../infra/acme/acme.ts'
 import { describeCertificate } from '../../infra/acme/certificates.ts'
-import { errorOfResponse, failedProof } from '../../infra/acme/errors.ts'
+import { errorOfResponse, failedChallenge } from '../../infra/acme/errors.ts'
 import { readRetryAfter } from '../../infra/acme/http.ts'
 import { openAuthority } from '../../infra/dns/authority.ts'
 import { freePort } from '../../infra/local/ports.ts'
@@ -448,9 +448,9 @@ describe('what answers mean', () => {
 
   test('a failed proof gives the reason of each part and what to do', () => {
     const error = { type: acme('connection'), detail: 'Timeout', subproblems: [{ detail: 'over IPv6' }] }
-    expect(failedProof('a.example', error).message).toBe(
+    expect(failedChallenge('a.example', error).message).toBe(
       'the certificate authority could not check a.example: Timeout over IPv6; the address of the domain must lead to this platform on port 80, also over IPv6 if it has an AAAA record',
     )
-    expect(failedProof('a.example', { type: acme('serverInternal') }).kind).toBe('unreachable')
+    expect(failedChallenge('a.example', { type: acme('serverInternal') }).kind).toBe('unreachable')
   })
 })

@@ -4,9 +4,9 @@ import { counted } from '../../core/amounts.ts'
 import { afterGivingUpMs, isEnding, renewalAt, unreachablePauseMs } from '../../core/certificates.ts'
 import type { IssuedCertificate } from '../../infra/acme/acme.ts'
 import { type Authorities, openAuthorities } from '../../infra/acme/authorities.ts'
+import { type Challenges, createChallenges } from '../../infra/acme/challenges.ts'
 import { AcmeError } from '../../infra/acme/errors.ts'
-import { createProofs, type Proofs } from '../../infra/acme/proofs.ts'
-import { createReachCheck } from '../../infra/acme/reach.ts'
+import { createPreflightCheck } from '../../infra/acme/preflight.ts'
 import { seal } from '../../infra/crypto/seal.ts'
 import { openResolver } from '../../infra/dns/resolver.ts'
 import { dnsServers } from '../../infra/dns/servers.ts'
@@ -36,7 +36,7 @@ const rateLimitPauses = 60
 export function createCertificateActivities(deps: CertificateActivityDeps): CertificateActivities {
   const { db, config, log, clock } = deps
   const authorities = openAuthorities(config, deps.orderPatienceMs)
-  const proofs = openProofs(deps, authorities.account.thumbprint)
+  const challenges = openChallenges(deps, authorities.account.thumbprint)
 
   return {
     checkOrder: (step) =>
@@ -45,7 +45,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
         if (!row) return { state: 'stale' }
         const { tries } = row
         const can_rehearse = config.acme.stagingDirectory !== undefined
-        const { ok, message } = await proofs.check(row.name, await listIssuers(authorities, signal), signal)
+        const { ok, message } = await challenges.check(row.name, await listIssuers(authorities, signal), signal)
         return { state: ok ? 'passed' : 'failed', message, tries, can_rehearse }
       }),
 
@@ -57,7 +57,7 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
         const { name } = row
         try {
           const authority = await authorities.get(rehearsal ? 'rehearsal' : 'real')
-          const issued = await authority.order({ names: [name], challenge: proofs.challengeOf(name, signal), signal })
+          const issued = await authority.order({ names: [name], challenge: challenges.challengeOf(name, signal), signal })
           return rehearsal ? { state: 'rehearsed' } : await storeIssued(deps, row, runOf(step), issued)
         } catch (error) {
           return await resultOfFailure(deps, error, row, step)
@@ -143,12 +143,12 @@ function logFailure({ log, clock }: CertificateActivityDeps, row: CertificateRow
 
 const runOf = ({ certificate_id, order_id }: OrderStep): OrderRun => ({ certificate_id, order_id })
 
-function openProofs({ db, config, clock }: CertificateActivityDeps, thumbprint: string): Proofs {
+function openChallenges({ db, config, clock }: CertificateActivityDeps, thumbprint: string): Challenges {
   const { dns, http, acme } = config
   const resolver = openResolver({ servers: dnsServers(dns.servers) })
-  return createProofs({
+  return createChallenges({
     resolver,
-    checkReach: createReachCheck({ resolver, servingIps: dns.servingIps, httpPort: http.port, thumbprint }),
+    preflight: createPreflightCheck({ resolver, servingIps: dns.servingIps, httpPort: http.port, thumbprint }),
     records: {
       insert: (name, value) => insertDnsChallenge(db, name, value, clock()),
       remove: (name, value) => deleteDnsChallenge(db, name, value),

@@ -6,7 +6,7 @@ import type { Encoding } from './cas.ts'
 export const suffix = { gzip: '.gz' } as const satisfies Record<Encoding, string>
 
 /** The folders of a storage on disk. */
-export interface Places {
+export interface Layout {
   /** Files that are being written, and folders of batches. */
   readonly incoming: string
   readonly objects: string
@@ -19,7 +19,7 @@ export interface Places {
 
 export const pathIn = (root: string, sha256: string) => join(root, 'objects', sha256.slice(0, 2), sha256.slice(2))
 
-export async function openPlaces(root: string): Promise<Places> {
+export async function openLayout(root: string): Promise<Layout> {
   const incoming = join(root, 'incoming')
   const objects = join(root, 'objects')
   await mkdir(incoming, { recursive: true })

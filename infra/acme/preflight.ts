@@ -7,16 +7,16 @@ import { dnsServers } from '../dns/servers.ts'
 import { isPublicAddress } from '../net/public-address.ts'
 import { acmeAccount, challengePath } from './account.ts'
 
-export interface Reach {
+export interface PreflightResult {
   readonly ok: boolean
   /** The finding, and what the owner should do. */
   readonly message: string
 }
 
 /** Requests the HTTP-01 answer at a name, as the certificate authority will. It rejects only when the signal is aborted. */
-export type CheckReach = (name: string, signal?: AbortSignal) => Promise<Reach>
+export type PreflightCheck = (name: string, signal?: AbortSignal) => Promise<PreflightResult>
 
-export interface ReachOptions {
+export interface PreflightOptions {
   readonly resolver: Pick<Resolver, 'lookup'>
   /** Addresses of this platform, which are requested even when they are not public. */
   readonly servingIps: readonly string[]
@@ -32,13 +32,13 @@ const maxAddresses = 4
 const noRoute = ['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EAFNOSUPPORT']
 
 /** @throws ConfigError when a name server in the settings is no IP address */
-export function openReachCheck({ dns, http }: Pick<Config, 'dns' | 'http'>, secretKey: Uint8Array): CheckReach {
+export function openPreflightCheck({ dns, http }: Pick<Config, 'dns' | 'http'>, secretKey: Uint8Array): PreflightCheck {
   const { thumbprint } = acmeAccount(secretKey)
   const resolver = openResolver({ servers: dnsServers(dns.servers) })
-  return createReachCheck({ resolver, servingIps: dns.servingIps, httpPort: http.port, thumbprint })
+  return createPreflightCheck({ resolver, servingIps: dns.servingIps, httpPort: http.port, thumbprint })
 }
 
-export function createReachCheck({ resolver, servingIps, httpPort, thumbprint }: ReachOptions): CheckReach {
+export function createPreflightCheck({ resolver, servingIps, httpPort, thumbprint }: PreflightOptions): PreflightCheck {
   const isAllowed = (address: string) => servingIps.includes(address) || isPublicAddress(address)
   const ports = [...new Set([80, httpPort])]
 
@@ -87,12 +87,12 @@ async function ask({ name, address, port, path, signal }: Asked): Promise<{ body
   const limit = AbortSignal.any([AbortSignal.timeout(requestMs), ...(signal ? [signal] : [])])
   const outgoing = request({ host: address, port, path, headers: { host: name }, agent: false, signal: limit }, (response) => {
     const { statusCode = 0 } = response
-    if (statusCode !== 200) return resolve({ problem: `answers with status ${statusCode} instead of the proof` })
+    if (statusCode !== 200) return resolve({ problem: `answers with status ${statusCode} instead of the expected answer` })
     let body = ''
     response.setEncoding('latin1')
     response.on('data', (chunk: string) => {
       body += chunk
-      if (body.length > maxBodyBytes) resolve({ problem: 'answers with a page instead of the proof' })
+      if (body.length > maxBodyBytes) resolve({ problem: 'answers with a page instead of the expected answer' })
     })
     response.on('end', () => resolve({ body: body.trim() }))
     response.on('error', fail)

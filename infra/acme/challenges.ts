@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type CaaRecord, caaAllows, challengeAlias, challengeName } from '../../core/domains.ts'
 import type { Lookup, Resolver } from '../dns/resolver.ts'
 import type { Challenge } from './acme.ts'
-import type { CheckReach, Reach } from './reach.ts'
+import type { PreflightCheck, PreflightResult } from './preflight.ts'
 
 /** The records that our own name server serves. */
 export interface ChallengeRecords {
@@ -11,29 +11,29 @@ export interface ChallengeRecords {
   remove(name: string, value: string): Promise<void>
 }
 
-export interface ProofOptions {
+export interface ChallengeOptions {
   readonly resolver: Pick<Resolver, 'lookup' | 'lookupCaa'>
-  readonly checkReach: CheckReach
+  readonly preflight: PreflightCheck
   readonly records: ChallengeRecords
   /** The zone of our own name server; without one, wildcards cannot be proved. */
   readonly zone: string | undefined
 }
 
-/** How names are proved to a certificate authority: wildcards through DNS, other names over HTTP. */
-export interface Proofs {
+/** The challenges of names: wildcards through DNS, other names over HTTP. */
+export interface Challenges {
   challengeOf(name: string, signal: AbortSignal): Challenge
   /**
-   * Whether the authority would find the proof, and may issue for the name.
+   * The preflight check: whether the authority would find the answer to its challenge, and may issue for the name.
    * @param issuers its names in CAA records; nothing is refused while they are unknown
    */
-  check(name: string, issuers: readonly string[], signal: AbortSignal): Promise<Reach>
+  check(name: string, issuers: readonly string[], signal: AbortSignal): Promise<PreflightResult>
 }
 
 /** Our name server serves a new record after a second, and resolvers cache its absence for as long. */
 const seenWithinMs = 15_000
 const lookPauseMs = 500
 
-export function createProofs({ resolver, checkReach, records, zone }: ProofOptions): Proofs {
+export function createChallenges({ resolver, preflight, records, zone }: ChallengeOptions): Challenges {
   const isWildcard = (name: string) => name.startsWith('*.')
 
   /** Whether resolvers return a record that was just written. */
@@ -46,7 +46,7 @@ export function createProofs({ resolver, checkReach, records, zone }: ProofOptio
     return false
   }
 
-  async function checkDns(name: string, signal: AbortSignal): Promise<Reach> {
+  async function checkDns(name: string, signal: AbortSignal): Promise<PreflightResult> {
     if (zone === undefined)
       return { ok: false, message: `${name} is proved through the DNS, for which this platform has no name server` }
     const [from, to] = [challengeName(name), challengeAlias(name, zone)]
@@ -73,7 +73,7 @@ export function createProofs({ resolver, checkReach, records, zone }: ProofOptio
     async check(name, issuers, signal) {
       const caa = judgeCaa(await resolver.lookupCaa(name.replace(/^\*\./, '')), issuers, isWildcard(name))
       if (caa !== undefined) return { ok: false, message: caa }
-      return isWildcard(name) ? await checkDns(name, signal) : await checkReach(name, signal)
+      return isWildcard(name) ? await checkDns(name, signal) : await preflight(name, signal)
     },
   }
 
