@@ -129,7 +129,7 @@ function openBodies(cas: Cas, { bodyBytes, maxBodyBytes }: Required<ContentLimit
         return 'large'
       }
       const bytes = await object.bytes()
-      // what is remembered outlives the discovery of damage in the storage
+      // checked here, because remembered bytes would outlive the discovery of damage in the storage
       if (!encoding && hashOf(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
       if (encoding && (await hashOfInflated([bytes])) !== file.sha256) return 'absent'
       options.ttl = 0

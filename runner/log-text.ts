@@ -2,7 +2,7 @@ import { StringDecoder } from 'node:string_decoder'
 import { createLineMasker } from '../core/masking.ts'
 import { createLogLines } from './log-lines.ts'
 
-/** What failures are explained from. */
+/** How much of the log explains a failure. */
 export const recentLength = 64 * 1024
 
 /** The end of an output, after `dropped` bytes that were left out before it. */

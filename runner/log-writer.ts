@@ -34,7 +34,7 @@ export function createLogWriter(logs: BuildLogs, log: Logger, deployId: string) 
   }
 
   return {
-    /** What an earlier attempt has written. */
+    /** The size of the log of earlier attempts. */
     async before(): Promise<{ size: number; endsLine: boolean }> {
       try {
         const { size } = await logs.read(deployId, 0, 0)

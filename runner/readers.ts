@@ -44,7 +44,7 @@ const maxIdleBytes = 48 * MiB
 
 const output = 'the output of the build'
 const published = 'the names of the files to publish'
-/** What each call reads, for messages. */
+/** The input of each call, for messages. */
 const subjects: Readonly<Record<keyof ReaderCalls, string>> = {
   readSource: 'the source',
   nameInstall: 'the lock file and the settings of the package manager',

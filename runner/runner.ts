@@ -38,7 +38,7 @@ export async function openRunner(options: RunnerOptions): Promise<AsyncDisposabl
   return stack.move()
 }
 
-/** What builds need, without the queue. */
+/** Opens everything that builds need, without the queue. */
 export async function openBuildDeps(options: BuildDepsOptions): Promise<BuildDeps & AsyncDisposable> {
   const { config, cas, buildLogs, log, sandboxLimits, keptLimits, readingLimits } = options
   await using stack = new AsyncDisposableStack()

@@ -4,14 +4,14 @@ import type { Services } from './services.ts'
 
 export interface Tx extends Transaction<DB> {
   /**
-   * Registers what must only happen when the transaction was committed, such as a log line. Registering the same function twice runs it
+   * Registers work for after the commit, such as a log line. Registering the same function twice runs it
    * once. It must not throw.
    */
   afterCommit(work: () => void): void
   readonly wakeRelay: () => void
 }
 
-/** Runs the work in one transaction, then what the work has registered; when it throws, nothing has happened. */
+/** Runs the work in one transaction, then the functions that it has registered. When it throws, nothing has changed. */
 export async function transact<Result>(
   { db, relay }: Pick<Services, 'db' | 'relay'>,
   work: (tx: Tx) => Promise<Result>,

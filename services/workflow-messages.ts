@@ -52,7 +52,7 @@ export async function deleteWorkflowMessages(tx: Db, ids: readonly string[]): Pr
   if (ids.length > 0) await tx.deleteFrom('workflow_starts').where('id', 'in', ids).execute()
 }
 
-/** Those of the ids whose start is still to be relayed. */
+/** Returns the ids whose start was not relayed yet. */
 export async function pendingWorkflowStarts(db: Db, workflowIds: readonly string[]): Promise<Set<string>> {
   if (workflowIds.length === 0) return new Set()
   const rows = await db
@@ -64,7 +64,7 @@ export async function pendingWorkflowStarts(db: Db, workflowIds: readonly string
   return new Set(rows.map((row) => row.workflow_id))
 }
 
-/** What the relay has still to send, and since when. */
+/** The number of messages that wait for the relay, and the age of the oldest. */
 export function waitingMessages(db: Db): Promise<{ count: number; oldest: Date | null }> {
   return db
     .selectFrom('workflow_starts')

@@ -3,7 +3,7 @@ import { decide } from '../serving.ts'
 /** Longer addresses cannot name a file and would only cost time. */
 const maxLinkLength = 4096
 
-/** What has no escape, no dot segment and nothing that ends the path: nearly every link of a site. */
+/** Links without escapes, dot segments, or characters that end the path: nearly all links of a site. */
 const plain = /^\/?(?:[\w~-][\w.~-]*\/)*(?:[\w~-][\w.~-]*)?$/
 
 /** Left by a template that a script fills in the browser. */

@@ -73,7 +73,7 @@ export interface Recommendation {
 }
 
 export const maxRecommendations = 100
-/** What is no fault comes from a template mostly: a few pages tell of it as well as all do. */
+/** The most pages that are listed for a recommendation that is no fault: such findings mostly come from a template. */
 const maxInfosOfKind = 10
 
 export interface Finding {

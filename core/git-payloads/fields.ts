@@ -28,7 +28,7 @@ const cut = (value: string | undefined, length: number) => value?.replaceAll('\0
 export const short = (value: string | undefined) => cut(value, 300)
 /** For messages of commits. */
 export const long = (value: string | undefined) => cut(value, 10_000)
-/** Of `Ada <ada@example.com>` only the name. */
+/** The name in `Ada <ada@example.com>`. */
 export function nameOf(author: string | undefined): string | undefined {
   const line = author?.trimEnd() ?? ''
   const email = line.lastIndexOf('<')
@@ -40,7 +40,7 @@ export const ignored = (reason: string): GitEvent => ({ kind: 'ignored', reason 
 export const nothingFollows = (event: string) => ignored(`nothing follows from the event ${short(event)}`)
 export const notOfBranch = ignored('it is not of a branch')
 
-/** Of a full ref; undefined when it is a tag or anything else that is not a branch. */
+/** The branch of a full ref; undefined for a tag or any other ref. */
 export function branchOf(ref: string | undefined): string | undefined {
   if (ref === undefined || !ref.startsWith('refs/')) return ref
   return ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined

@@ -9,7 +9,7 @@ export interface Setting {
   readonly name: string
   /** A codec from the variable's text to the value in the configuration, and back. */
   readonly schema: z.ZodType
-  /** As it would stand in the environment. */
+  /** The default, as the text of the variable. */
   readonly default?: string
   /** For the documentation of a setting without a fixed default: what happens, or which value is used, when it is not set. Markdown. */
   readonly otherwise?: string
@@ -24,7 +24,7 @@ export interface SettingsTable {
   readonly [key: string]: Setting | SettingsTable
 }
 
-/** What a table of settings reads from an environment: undefined where nothing is set and there is no default. */
+/** The values of a table of settings; undefined where nothing is set and there is no default. */
 export type SettingValues<Table> = {
   -readonly [Key in keyof Table]: Table[Key] extends Setting
     ? z.output<Table[Key]['schema']> | (Table[Key] extends { readonly default: string } ? never : undefined)
@@ -34,14 +34,14 @@ export type SettingValues<Table> = {
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export interface PlacedSetting {
-  /** Where its value stands in the configuration. */
+  /** The path of its value in the configuration. */
   readonly path: readonly string[]
   readonly setting: Setting
 }
 
 const isSetting = (entry: Setting | SettingsTable): entry is Setting => typeof entry.name === 'string'
 
-/** All settings of a table in their order. */
+/** All settings of a table, in order. */
 export const listSettings = (table: SettingsTable, parents: readonly string[] = []): PlacedSetting[] =>
   Object.entries(table).flatMap(([key, entry]) => {
     const path = [...parents, key]

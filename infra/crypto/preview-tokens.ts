@@ -16,7 +16,7 @@ export function createPreviewTokens(secretKey: Uint8Array): PreviewTokens {
 export const hashPreviewToken = (token: string) => createHash('sha256').update(token).digest('hex')
 
 export interface IssuedToken {
-  /** Of the deploy, or of the preview of a branch. */
+  /** The id of the deploy or of the branch preview. */
   readonly id: string
   /** Null when there was never a link. */
   readonly generation: number | null

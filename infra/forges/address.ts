@@ -5,16 +5,16 @@ export type ReportForge = Extract<Forge, 'github' | 'gitlab' | 'gitea' | 'bitbuc
 
 export interface ForgeAddress {
   readonly forge: ReportForge
-  /** Of the API, without a slash at its end. It is always on the repository's host, or the one that its host is known to use. */
+  /** The URL of the API, without a trailing slash. It is always on the repository's host, or on the known API host of that host. */
   readonly base: string
   /** `owner/name`; at GitLab with all groups. */
   readonly repository: string
 }
 
 /**
- * Where the API of a repository is.
- * @param seen the forge whose webhooks come, which decides for hosts that are not known
- * @returns undefined when the forge is not known, or has no API that reports can go to
+ * Finds the API of a repository.
+ * @param seen the forge that sends the webhooks, which decides for unknown hosts
+ * @returns undefined when the forge is unknown, or has no API for reports
  */
 export function forgeAddress(repoUrl: string, seen: Forge | undefined): ForgeAddress | undefined {
   const url = URL.parse(repoUrl)

@@ -10,7 +10,7 @@ import { openApi, type Send } from './transport.ts'
 
 export interface ForgeOptions {
   readonly repo_url: string
-  /** The forge whose webhooks come. */
+  /** The forge that sends the webhooks. */
   readonly seen: Forge | undefined
   readonly token: string
   readonly send: Send

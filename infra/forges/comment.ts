@@ -7,24 +7,24 @@ export interface Comment {
   readonly body: string
 }
 
-/** What the comments of one pull request need of a forge. */
+/** The comments of one pull request at a forge. */
 export interface Comments {
-  /** From the oldest on; pages start at 1. Undefined when there are no more. */
+  /** Lists comments, the oldest first; pages start at 1. Undefined when there are no more. */
   list(page: number): Promise<readonly Comment[] | undefined>
-  /** The author of what this token writes. */
+  /** The author of comments with this token. */
   author(): Promise<string | undefined>
   create(body: string): Promise<string>
   edit(id: string, body: string): Promise<void>
 }
 
-/** Not shown by forges that hide comments of HTML. */
+/** A marker that forges hide as a comment of HTML. */
 export const htmlMarker = (siteId: string) => `<!-- plinth:${siteId} -->`
-/** A definition of a link that nothing uses: Bitbucket shows comments of HTML as text. */
+/** A marker as an unused link definition, because Bitbucket shows comments of HTML as text. */
 export const linkMarker = (siteId: string) => `[//]: # (plinth:${siteId})`
 
 const maxPages = 10
 
-/** Edits the comment that is known, else the one with our marker in its first line, else makes it. */
+/** Edits the known comment, or else the one with our marker in its first line, or else creates it. */
 export async function putComment(comments: Comments, report: CommentReport, marker: string): Promise<string> {
   const body = `${marker}\n\n${report.body}`
   if (report.known_id !== undefined && (await tryEdit(comments, report.known_id, body))) return report.known_id
@@ -33,7 +33,7 @@ export async function putComment(comments: Comments, report: CommentReport, mark
   return found
 }
 
-/** False when somebody has deleted it. */
+/** False when the comment was deleted. */
 async function tryEdit(comments: Comments, id: string, body: string): Promise<boolean> {
   try {
     await comments.edit(id, body)
@@ -54,7 +54,7 @@ async function find(comments: Comments, marker: string): Promise<string | undefi
   return undefined
 }
 
-/** Anybody can copy the marker, so the author counts too, if the token may know who it is. */
+/** Anybody can copy the marker, so the author is checked too, if the token may read its own user. */
 async function ownOf(comments: Comments, marked: readonly Comment[]): Promise<string | undefined> {
   const author = await comments.author().catch((error: unknown) => {
     if (error instanceof ForgeError && !error.isRetryable) return undefined

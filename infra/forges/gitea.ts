@@ -7,7 +7,7 @@ import type { Api } from './transport.ts'
 
 const needs = { status: 'the permission write:repository', comment: 'the permission write:issue' }
 
-/** Gitea and Forgejo. They have no record of deployments. */
+/** Gitea and Forgejo, which cannot record deployments. */
 export function giteaClient(repository: string, open: (headers: Record<string, string>) => Api, token: string): ForgeClient {
   const api = open({ authorization: basicOr('token', token) })
   const repo = `/repos/${repository.split('/').map(encodeURIComponent).join('/')}`

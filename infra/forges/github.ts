@@ -49,7 +49,7 @@ async function recordDeployment(api: Api, repo: string, report: DeploymentReport
   return id
 }
 
-/** One that an earlier try has made. */
+/** Finds the deployment of an earlier try. */
 async function findDeployment(api: Api, repo: string, { commit, environment, deploy_id }: DeploymentReport) {
   const query = new URLSearchParams({ sha: commit, environment, per_page: '100' }).toString()
   const listed = await api({ path: `${repo}/deployments?${query}`, needs: needs.deployment })
@@ -60,7 +60,7 @@ async function findDeployment(api: Api, repo: string, { commit, environment, dep
   )
 }
 
-/** Some versions give it as a text. */
+/** Some versions return the payload as a text. */
 function payloadOf(deployment: unknown): unknown {
   const payload = field(deployment, 'payload')
   return typeof payload === 'string' && payload.startsWith('{') ? JSON.parse(payload) : payload

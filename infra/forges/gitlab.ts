@@ -27,7 +27,7 @@ async function setStatus(api: Api, project: string, report: StatusReport): Promi
   await ignoreRepetition(state, () => api({ method: 'POST', path: `${project}/statuses/${commit}`, body, needs }))
 }
 
-/** GitLab refuses to set a state once more. */
+/** Ignores that GitLab refuses to set the same state again. */
 async function ignoreRepetition(state: string, call: () => Promise<unknown>): Promise<void> {
   try {
     await call()
@@ -43,7 +43,7 @@ async function recordDeployment(api: Api, project: string, report: DeploymentRep
   // the latest success of an environment counts there
   if (report.state === 'replaced') return report.known_id
   const status = deploymentStates[report.state]
-  const known = report.known_id ?? (await findUnfinished(api, project, report))
+  const known = report.known_id ?? (await findPending(api, project, report))
   const { environment, commit: sha, ref } = report
   if (known === undefined) {
     const body = { environment, sha, ref, tag: false, status }
@@ -55,8 +55,8 @@ async function recordDeployment(api: Api, project: string, report: DeploymentRep
   return known
 }
 
-/** One of this commit that an earlier try has made. */
-async function findUnfinished(api: Api, project: string, { environment, commit }: DeploymentReport): Promise<string | undefined> {
+/** Finds the deployment of this commit by an earlier try. */
+async function findPending(api: Api, project: string, { environment, commit }: DeploymentReport): Promise<string | undefined> {
   const query = new URLSearchParams({ environment, status: 'running', order_by: 'id', sort: 'desc', per_page: '20' }).toString()
   const listed = await api({ path: `${project}/deployments?${query}`, needs })
   return idIn(Array.isArray(listed) ? listed.find((one) => text(one, 'sha') === commit) : undefined, 'id')

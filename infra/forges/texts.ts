@@ -7,12 +7,12 @@ export interface ReportFacts {
   /** The branch. */
   readonly ref: string
   readonly state: ReportState | 'waiting_for_approval' | 'removed'
-  /** Where the site or preview is, once it is there. */
+  /** The URL of the site or preview, once it is live. */
   readonly site_url: string | undefined
   readonly log_url: string | undefined
   readonly at: Date
   readonly duration_ms?: number | undefined
-  /** Why it failed, in one line. */
+  /** The error in one line. */
   readonly error?: string | undefined
 }
 
@@ -24,7 +24,7 @@ const words: Record<ReportFacts['state'], string> = {
   removed: '🗑️ Removed',
 }
 
-/** What GitHub, which takes the least, shows of a status. */
+/** The length of a status text at GitHub, which shows the least. */
 const maxDescription = 140
 
 /** One line of plain text beside a commit. */
@@ -57,7 +57,7 @@ export function commentText(facts: ReportFacts): string {
   return ['| Deploy | |', '|---|---|', ...shown].join('\n')
 }
 
-/** Only to an address of the web; characters that would end the link are escaped. */
+/** Links only to http and https URLs; characters that would end the link are escaped. */
 function link(label: string, url: string | undefined): string {
   const parsed = url === undefined ? undefined : URL.parse(url)
   if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username !== '' || parsed.password !== '') return ''

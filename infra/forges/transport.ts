@@ -15,24 +15,24 @@ export interface ForgeResponse {
 }
 
 /**
- * Sends one request, to public addresses only, and follows no redirect: the token must not reach another host. Whatever it throws counts as
- * `unavailable`, except a ForgeError.
+ * Sends one request, to public addresses only, and follows no redirect: the token must not reach another host. Any error
+ * except a ForgeError counts as `unavailable`.
  */
 export type Send = (request: ForgeRequest) => Promise<ForgeResponse>
 
 /**
- * - `gone`: the repository or pull request is not there, or the token may not see it
+ * - `gone`: the repository or pull request does not exist, or the token may not see it
  * - `denied`: the token lacks a right, which the message names
- * - `refused`: the forge does not take it, and will not take it later either
- * - `rate_limited`, `unavailable`: the same may succeed later
+ * - `refused`: the forge does not accept it, and never will
+ * - `rate_limited`, `unavailable`: a retry may succeed
  */
 export type ForgeErrorKind = 'gone' | 'denied' | 'refused' | 'rate_limited' | 'unavailable'
 
-/** The message is for the owner of the site, and has no secret in it. */
+/** A failure at a forge. The message is for the owner of the site, and contains no secret. */
 export class ForgeError extends Error {
   override readonly name = 'ForgeError'
   readonly kind: ForgeErrorKind
-  /** When `rate_limited`. */
+  /** How long to wait, when `rate_limited`. */
   readonly retryAfterMs: number | undefined
 
   constructor(kind: ForgeErrorKind, message: string, options: { retryAfterMs?: number; cause?: unknown } = {}) {
@@ -49,10 +49,10 @@ export class ForgeError extends Error {
 const timeoutMs = 10_000
 
 export interface ApiOptions {
-  /** Without a slash at its end. */
+  /** The base URL without a trailing slash. */
   readonly base: string
   readonly headers: Readonly<Record<string, string>>
-  /** What no message may contain. */
+  /** Texts that no message may contain. */
   readonly secrets: readonly string[]
   readonly send: Send
   readonly now: () => Date
@@ -62,11 +62,11 @@ export interface ApiCall {
   readonly method?: ForgeRequest['method']
   readonly path: string
   readonly body?: Readonly<Record<string, unknown>>
-  /** What the token must have for it. */
+  /** The right that the token needs. */
   readonly needs: string
 }
 
-/** Calls an API and gives the parsed answer. @throws ForgeError */
+/** Calls an API and returns the parsed response. @throws ForgeError */
 export type Api = (call: ApiCall) => Promise<unknown>
 
 export function openApi({ base, headers, secrets, send, now }: ApiOptions): Api {
@@ -102,7 +102,7 @@ function parse(body: string): unknown {
   }
 }
 
-/** The message that is somewhere in the error of each forge, in one short line. */
+/** Finds the message in the error of any forge, as one short line. */
 function saidBy(body: string): string {
   const message = messageIn(body)
   const text = typeof message === 'string' ? message : JSON.stringify(message ?? '')
@@ -151,7 +151,7 @@ const headerIn = ({ headers }: ForgeResponse, name: string) => {
   return typeof value === 'string' ? value : undefined
 }
 
-/** GitHub also says 403 for it. */
+/** Whether the response is a rate limit; GitHub also uses 403 for it. */
 const isRateLimit = (response: ForgeResponse) =>
   response.status === 429 ||
   (response.status === 403 &&

@@ -4,7 +4,7 @@ import { forgeOf, headerOf } from '../../core/git-push.ts'
 
 export interface SignedDelivery {
   readonly headers: Headers
-  /** As they arrived: any other form of the same JSON has another proof. */
+  /** The bytes as they arrived: any other form of the same JSON has another signature. */
   readonly raw: Uint8Array
   /** `whsec_<base64 of 32 bytes>`, the same for all forges. */
   readonly secret: string
@@ -15,14 +15,14 @@ export type Verdict =
   | {
       readonly ok: true
       readonly forge: Forge
-      /** The event and what the forge calls this delivery, also when it repeats it; undefined when it has no name for it. */
+      /** The event with the forge's id of the delivery, which stays the same when it is repeated; undefined when there is none. */
       readonly delivery_id: string | undefined
     }
   | { readonly ok: false; readonly reason: string }
 
 /**
- * Whether a delivery comes from somebody who has the secret. The forge that the headers claim decides which proof counts: one of another
- * forge is none.
+ * Verifies that the sender of a delivery has the secret. The forge that the headers claim decides which proof counts; a proof of another forge
+ * does not.
  */
 export function verifyDelivery(delivery: SignedDelivery): Verdict {
   const sender = forgeOf(delivery.headers)
@@ -36,7 +36,7 @@ export function verifyDelivery(delivery: SignedDelivery): Verdict {
 
 const unknownForge = 'no header says which forge sends this: add X-Svc-Token with the secret of the webhook'
 
-/** Why a delivery proves nothing, whatever its body is; undefined when that depends on the body. */
+/** Why a delivery is refused whatever its body is; undefined when that depends on the body. */
 export function missingProof({ headers, secret }: Pick<SignedDelivery, 'headers' | 'secret'>): string | undefined {
   const sender = forgeOf(headers)
   if (!sender) return unknownForge
@@ -46,13 +46,13 @@ export function missingProof({ headers, secret }: Pick<SignedDelivery, 'headers'
 }
 
 interface Proof {
-  /** Any of them may carry the proof. */
+  /** The headers of which any may carry the proof. */
   readonly proofHeaders: readonly string[]
-  /** What to say when none is there. */
+  /** The message when all of them are missing. */
   readonly missing: string
-  /** Says what is wrong; undefined when nothing is. */
+  /** Returns the problem; undefined for a valid proof. */
   readonly proof: (delivery: SignedDelivery) => string | undefined
-  /** Headers with the name of the delivery, best first. */
+  /** Headers with the id of the delivery, best first. */
   readonly ids: readonly string[]
 }
 
@@ -79,7 +79,7 @@ const proofs: Record<Forge, Proof> = {
 const secretForm = /^whsec_[A-Za-z0-9+/]{43}=$/
 const isSecret = (secret: string) => secretForm.test(secret)
 
-/** 32 random bytes in the one form that every forge takes. */
+/** Makes a secret of 32 random bytes, in the form that every forge accepts. */
 export const makeWebhookSecret = () => `whsec_${randomBytes(32).toString('base64')}`
 
 const isDeliveryId = (id: string) => /^[\x21-\x7e]{1,200}$/.test(id)
@@ -132,7 +132,7 @@ function gitlabProof(delivery: SignedDelivery): string | undefined {
 
 const comparisonKey = randomBytes(32)
 
-/** In a time that depends on neither text: what is compared are their HMACs, which have one length. */
+/** Compares in a time that depends on neither text, by their HMACs, which have the same length. */
 function isEqual(given: string, expected: string): boolean {
   const digest = (text: string) => createHmac('sha256', comparisonKey).update(text).digest()
   return timingSafeEqual(digest(given), digest(expected))

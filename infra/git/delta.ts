@@ -1,6 +1,6 @@
 /**
- * Applies a delta of gitformat-pack. Undefined when it is none, does not fit the base or does not make what it says;
- * `resultSizeOf` is to be asked before, as nothing larger is made than that.
+ * Applies a delta of gitformat-pack. Undefined when it is invalid, does not match the base or does not have the announced result. The caller
+ * checks `resultSizeOf` first: the result is never larger.
  */
 export function applyDelta(base: Buffer, delta: Buffer): Buffer | undefined {
   const header = readSizes(delta)

@@ -4,10 +4,10 @@ import { fetchRepository, type RepositoryRequest } from './fetch-repository.ts'
 import { becomeUser } from './fetch-user.ts'
 import { GitError } from './git-error.ts'
 
-// The process in which a stranger's repository is read. It has no settings and no environment: everything comes over its channel,
-// once, and goes back over it; when the channel closes, its parent has gone or does not want the answer any more.
+// The process in which an untrusted repository is read. It has no settings and no environment: its input arrives over its channel, once, and
+// its result goes back over it. When the channel closes, its parent is gone or no longer needs the result.
 process.once('disconnect', () => process.exit())
-// its program may lie where only root can read it; from here on it is another user, before anything of a stranger is read
+// its program may be readable only by root; it becomes another user here, before it reads anything untrusted
 const [uid] = process.argv.slice(2).map(Number)
 if (uid !== undefined) {
   // half of the processor time of the next start; the folder is root's
@@ -30,7 +30,7 @@ async function outcomeOf(asked: RepositoryRequest): Promise<Outcome> {
   }
 }
 
-/** Buffers lie outside of the heap, which alone has a limit of its own. */
+/** Limits buffers, which are outside of the heap: only the heap has a limit of its own. */
 function watchMemory(maxBytes: number): void {
   setInterval(() => {
     if (process.memoryUsage.rss() > maxBytes) report({ refused: tooMuchMemory })

@@ -11,20 +11,20 @@ export interface FetchRequest extends Omit<RepositoryRequest, 'limits' | 'workDi
   /** A PEM file of authorities that are trusted besides those of this machine. */
   readonly caFile?: string | undefined
   readonly limits?: Partial<GitLimits> | undefined
-  /** Its abort ends the fetching; the promise rejects with its reason. */
+  /** An abort ends the fetch, which rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** What the child says over its channel. */
+/** The child's message over its channel. */
 export type Outcome =
   | { readonly fetched: FetchedSource }
   | { readonly refused: { readonly reason: GitFailure; readonly message: string } }
   | { readonly broken: string }
 
-/** A process that reads one repository of a stranger, as a user and in a folder of its own. Disposing ends it and removes the folder. */
+/** A process that reads one untrusted repository, as a user and in a folder of its own. Disposing ends it and removes the folder. */
 export interface FetchProcess extends AsyncDisposable {
   /**
-   * Once. The archive is absent after a failure.
+   * Fetches a repository; to be called once. The archive is absent after a failure.
    * @throws GitError with a message for the owner of the repository
    */
   fetch(request: FetchRequest): Promise<FetchedSource>
@@ -33,13 +33,13 @@ export interface FetchProcess extends AsyncDisposable {
 
 const heapMb = 256
 const MiB = 1024 * 1024
-/** Of one file that the process writes: the archive, with what it compresses badly, or the unpacked objects. */
+/** The largest file that the process may write: a badly compressed archive, or the unpacked objects. */
 const maxFileBytes = 1024 * MiB
 const archiveName = 'source.tar.gz'
 
 /**
- * @param parent where the folder is made
- * @param uid the user that the process becomes before it reads anything; undefined leaves it this one
+ * @param parent the parent of its folder
+ * @param uid the user that the process becomes before it reads anything; undefined keeps the current user
  */
 export async function startFetchProcess(parent: string, uid: number | undefined): Promise<FetchProcess> {
   await mkdir(parent, { recursive: true, mode: 0o700 })
@@ -47,14 +47,14 @@ export async function startFetchProcess(parent: string, uid: number | undefined)
   if (uid !== undefined) await chown(workDir, uid, uid)
   const child = start(workDir, uid)
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
-  // it is looked at when somebody waits for it
+  // a failure is reported to the caller that waits for it
   exited.catch(() => undefined)
   return {
     isAlive: () => child.exitCode === null && child.signalCode === null && child.connected,
     async fetch({ limits, signal, archive, caFile, ...asked }) {
       signal?.throwIfAborted()
       const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
-      // relative to its folder: that user may not pass through the folders above
+      // relative to its folder, because that user may not traverse the folders above
       const places = { archive: archiveName, workDir: '.' }
       const request = { ...asked, ...places, ca, limits: { ...defaultGitLimits, ...limits } }
       const fetched = await ask(child, exited, request, signal)
@@ -88,7 +88,7 @@ async function ask(
     child.once('message', (message: Outcome) => {
       outcome = message
     })
-    // a child that cannot take it has exited, which says more
+    // a child that cannot receive it has exited, which is a better error
     child.send(request, () => undefined)
     const [code, killedBy] = await exited
     signal?.throwIfAborted()
@@ -112,7 +112,7 @@ function read(outcome: Outcome): FetchedSource {
 const tookTooLong = (timeoutMs: number) =>
   new GitError('timeout', `fetching the repository took longer than ${timeoutMs / 1000} s; it is tried again later`)
 
-/** Buffers lie outside of the heap; this bounds all that is written to memory, also where the process does not look at itself any more. */
+/** Limits all writable memory, including buffers, which are outside of the heap, even when the process no longer checks itself. */
 const maxDataBytes = 1536 * MiB
 /** In KiB and in blocks of 512 bytes. A system without one of these limits starts the process without it. */
 const limited = `ulimit -c 0; ulimit -d ${maxDataBytes / 1024} 2>/dev/null; ulimit -f ${maxFileBytes / 512} 2>/dev/null; exec "$0" "$@"`
@@ -131,8 +131,8 @@ function compileCacheDir(): string | undefined {
 }
 
 /**
- * It may read its own program and its folder, write only the folder, start nothing, and inherits nothing; authorities and the token go
- * over the channel, where no process list shows them.
+ * The process may read its own program and its folder, write only the folder, and start nothing; it inherits nothing. Authorities and the token
+ * go over the channel, so that no process list shows them.
  */
 function start(workDir: string, uid: number | undefined): ChildProcess {
   const compiledDir = uid === undefined ? undefined : compileCacheDir()

@@ -10,12 +10,12 @@ import { openSourceTree } from './source-tree.ts'
 import { unpack } from './unpack.ts'
 
 export interface RepositoryRequest {
-  /** As `judgeRepoUrl` gives it. */
+  /** The result of `judgeRepoUrl`. */
   readonly repo_url: string
   /** A branch, a full ref such as `refs/pull/3/head`, or a commit id. */
   readonly ref: string
   readonly token?: string | undefined
-  /** Where the source goes as a tar.gz; it must not exist. */
+  /** The path of the new tar.gz; it must not exist. */
   readonly archive: string
   /** An empty folder for the pack. */
   readonly workDir: string
@@ -29,13 +29,13 @@ export interface RepositoryRequest {
 export interface FetchedSource {
   readonly commit: Pick<Commit, 'oid' | 'message' | 'author' | 'committed_at'>
   readonly files: number
-  /** Of all files. */
+  /** The size of all files. */
   readonly bytes: number
   readonly skipped_paths: readonly string[]
 }
 
 /**
- * Fetches one commit and writes its files into an archive. Whoever calls bounds its memory and removes what it leaves.
+ * Fetches one commit and writes its files into an archive. The caller limits its memory and removes leftovers.
  * @throws GitError
  */
 export async function fetchRepository(asked: RepositoryRequest, network: Partial<GuardedOptions> = {}): Promise<FetchedSource> {
@@ -47,7 +47,7 @@ export async function fetchRepository(asked: RepositoryRequest, network: Partial
   await downloadPack(remote, { commit: oid, file: packFile, maxPackBytes: limits.maxPackBytes })
 
   using objects = await unpack(packFile, join(workDir, 'objects'), {
-    // each file and folder is one at most, besides the commit and the root
+    // at most one for each file and folder, plus the commit and the root
     maxObjects: limits.maxFiles + 2,
     maxObjectBytes: limits.maxFileBytes,
     maxInflatedBytes: limits.maxBytes,

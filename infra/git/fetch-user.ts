@@ -6,9 +6,9 @@ const uidsPerFolder = 256
 const ranges = 40
 
 /**
- * Users for processes that read strangers' repositories, of which no two at the same time have the same: one could otherwise read the
- * memory of another, with the token in it. They depend on the folder too, so that workers of several data directories on one machine stay
- * apart. Undefined when this process is not root: then they run as its own user.
+ * Users for processes that read untrusted repositories. No two concurrent processes have the same one: otherwise one could read the memory of
+ * the other, including its token. They also depend on the folder, so that workers of several data directories on one machine share none.
+ * Undefined when this process is not root: then they run as its own user.
  */
 export function createFetchUsers(dir: string): () => number | undefined {
   const range = createHash('sha256').update(dir).digest().readUInt16BE(0) % ranges

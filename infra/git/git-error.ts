@@ -3,12 +3,12 @@ import { FetchError, type FetchFailure } from '../net/fetch-error.ts'
 
 export type GitFailure =
   | FetchFailure
-  /** Not there, or not for this token: a forge does not say which. */
+  /** The repository does not exist, or the token may not read it: a forge does not say which. */
   | 'no_access'
   | 'no_branch'
   | 'no_commit'
   | 'empty'
-  /** The forge answered with a fault of its own, or has had too many requests. */
+  /** The forge has an internal error or a rate limit. */
   | 'busy'
   | 'not_git'
   | 'dumb_http'
@@ -36,7 +36,7 @@ export class GitError extends AppError {
   }
 }
 
-/** A guarded request's failure in terms of the repository; anything else as it is. */
+/** Describes the failure of a guarded request in terms of the repository; other errors stay as they are. */
 export function gitErrorOf(error: unknown): unknown {
   if (!(error instanceof FetchError)) return error
   if (error.reason === 'too_large') return new GitError('too_large', `the repository is too large: ${error.message}`)

@@ -3,14 +3,14 @@ import { maxArchiveEntries } from '../../core/limits.ts'
 const MiB = 1024 * 1024
 
 export interface GitLimits {
-  /** Of the pack, as it comes from the server. */
+  /** The size of the pack, as the server sends it. */
   readonly maxPackBytes: number
-  /** Of all files. */
+  /** The size of all files. */
   readonly maxBytes: number
   readonly maxFileBytes: number
   readonly maxFiles: number
   readonly timeoutMs: number
-  /** Of the process that fetches; above it the repository counts as too large. */
+  /** The memory of the process that fetches; above it, the repository counts as too large. */
   readonly maxMemoryBytes: number
 }
 

@@ -20,8 +20,8 @@ export interface ObjectStore {
 }
 
 /**
- * Commits, trees and blobs. isomorphic-git parses them, and refuses names that git would not check out; for it the objects are loose
- * files of a repository that exists in no file system, so nothing of a stranger's repository becomes a path.
+ * Commits, trees and blobs. isomorphic-git parses them, and refuses names that git would not check out; it sees the objects as loose
+ * files of a virtual repository, so no name of an untrusted repository becomes a path.
  * Its functions throw a GitError.
  */
 export function openObjectStore(objects: Unpacked): ObjectStore {
@@ -69,7 +69,7 @@ async function understood<T>(reading: Promise<T>): Promise<T> {
 
 const damaged = (why: string) => new GitError('damaged', `the git server sent objects that cannot be read (${why}); try again`)
 
-/** As much of a file system as isomorphic-git reads loose objects from. */
+/** The part of a file system that isomorphic-git needs to read loose objects. */
 function looseFiles(objects: Unpacked) {
   const absent = (path: string) => Object.assign(new Error(`ENOENT: ${path}`), { code: 'ENOENT' })
   const refuse = (path: string) => Promise.reject(absent(path))

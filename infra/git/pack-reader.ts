@@ -5,13 +5,13 @@ import { GitError } from './git-error.ts'
 export const objectTypes = { 1: 'commit', 2: 'tree', 3: 'blob', 4: 'tag' } as const
 export type ObjectType = (typeof objectTypes)[keyof typeof objectTypes]
 
-/** An object as it lies in a pack. */
+/** An object in a pack. */
 export interface PackedObject {
-  /** Its own, or for a delta where its base begins in the pack, or the base's id. */
+  /** Its own type, or, for a delta, the offset or the id of its base. */
   readonly kind: ObjectType | { readonly baseAt: number } | { readonly baseId: string }
-  /** Inflated; of a delta the delta itself. */
+  /** The inflated bytes of the object or delta. */
   readonly bytes: Buffer
-  /** Where the next one begins. */
+  /** The offset of the next object. */
   readonly end: number
 }
 
@@ -20,15 +20,15 @@ const longestHeader = 32
 const windowBytes = 1024 * 1024
 
 /**
- * Reads objects of a pack file at their offsets. An object that is longer than it says, or than allowed, is never inflated further.
- * Reads are synchronous: it works in a process of its own, and waiting for the thread pool took longer than reading.
+ * Reads objects of a pack file at their offsets. An object is never inflated beyond its announced or allowed size. Reads are synchronous,
+ * because this runs in a process of its own, where waiting for the thread pool took longer than reading.
  */
 export function openPack(fd: number, maxObjectBytes: number) {
   const end = fstatSync(fd).size - trailerBytes
   let window: Buffer = Buffer.alloc(0)
   let windowAt = 0
 
-  /** At least so many bytes, unless the pack ends before. */
+  /** Reads at least `length` bytes, unless the pack ends before. */
   function bytesAt(at: number, length: number): Buffer {
     const wanted = Math.max(0, Math.min(length, end - at))
     if (at < windowAt || at + wanted > windowAt + window.length) {
@@ -48,7 +48,7 @@ export function openPack(fd: number, maxObjectBytes: number) {
     return { kind, bytes, end: dataAt + consumed }
   }
 
-  /** The number of objects, of which the first begins at 12. */
+  /** The number of objects; the first one is at offset 12. */
   function count(): number {
     const header = bytesAt(0, 12)
     if (end < 12 || header.toString('latin1', 0, 4) !== 'PACK' || header.readUInt32BE(4) !== 2) throw damaged('it is not a pack')
@@ -88,7 +88,7 @@ function readHeader(bytes: Buffer, start: number) {
 function inflate(data: Buffer, size: number): { readonly bytes: Buffer; readonly consumed: number } {
   try {
     const options = { info: true, maxOutputLength: Math.max(size, 1), chunkSize: Math.min(Math.max(size, 64), windowBytes) }
-    // what `info` changes in the answer is missing in the types
+    // the types lack the result of the option `info`
     const { buffer, engine } = inflateSync(data, options) as unknown as { buffer: Buffer; engine: { bytesWritten: number } }
     if (buffer.length === size) return { bytes: buffer, consumed: engine.bytesWritten }
   } catch {

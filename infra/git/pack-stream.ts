@@ -5,20 +5,20 @@ import { printable } from './resolve.ts'
 
 export interface PackRequest {
   readonly commit: string
-  /** Where the pack goes; it must not exist. */
+  /** The path of the new pack; it must not exist. */
   readonly file: string
   readonly maxPackBytes: number
 }
 
 /**
- * Writes the pack of one commit without its history into a file. Each packet goes there at once: a pack is never held while it comes.
+ * Writes the pack of one commit without its history into a file. Each packet is written at once, so the pack is never held in memory.
  * @throws GitError
  */
 export async function downloadPack(remote: Remote, { commit, file, maxPackBytes }: PackRequest): Promise<void> {
   const version = remote.protocolVersion()
   const answer = await remote.uploadPack(
     version === 2 ? requestV2(commit) : requestV1(commit),
-    // with the packets' own headers, and the server's remarks
+    // leaves room for the headers of packets and for progress messages
     maxPackBytes + maxPackBytes / 64 + 65_536,
     version === 2 ? { 'git-protocol': 'version=2' } : {},
   )
@@ -46,7 +46,7 @@ const tooLargePack = (maxBytes: number) =>
     `the repository is too large: its newest commit alone takes more than ${Math.round(maxBytes / 1024 / 1024)} MB to fetch; keep large files out of it`,
   )
 
-/** The server's own words come after ours, in one line. */
+/** Appends the server's message to ours, in one line. */
 function refused(commit: string, words: string): GitError {
   if (/not our ref|unadvertised object/i.test(words)) {
     return new GitError(
@@ -61,7 +61,7 @@ const flush = Buffer.from('0000')
 const delimiter = Buffer.from('0001')
 const packet = (text: string) => Buffer.from(`${(text.length + 5).toString(16).padStart(4, '0')}${text}\n`)
 
-/** gitprotocol-v2, `fetch`: any commit that a branch reaches may be asked for. */
+/** gitprotocol-v2, `fetch`: any commit that is reachable from a branch may be requested. */
 const requestV2 = (commit: string) =>
   Buffer.concat([
     packet('command=fetch'),

@@ -5,21 +5,21 @@ import { GitError, gitErrorOf } from './git-error.ts'
 
 export interface RemoteOptions {
   readonly client: GuardedClient
-  /** As `judgeRepoUrl` gives it. */
+  /** The result of `judgeRepoUrl`. */
   readonly url: string
   readonly token: string | undefined
-  /** Of one answer that is not a pack. */
+  /** The most bytes of a response that is not a pack. */
   readonly maxAnswerBytes?: number
 }
 
-/** A repository over smart HTTP. Its credentials stay here: isomorphic-git never has them. */
+/** A repository over smart HTTP. Its credentials stay here; isomorphic-git never gets them. */
 export interface Remote {
   readonly url: string
-  /** For isomorphic-git. It throws a GitError. */
+  /** The HTTP client for isomorphic-git. It throws a GitError. */
   readonly http: HttpClient
-  /** Why an answer ended early, of which isomorphic-git then has read the beginning as if it were all. */
+  /** Why a response ended early, when isomorphic-git took its beginning for the whole. */
   readonly brokenOff: () => unknown
-  /** Known once the refs have been listed. */
+  /** The version of the protocol, known once the refs have been listed. */
   readonly protocolVersion: () => 1 | 2
   /** Sends to git-upload-pack. @throws GitError */
   readonly uploadPack: (
@@ -37,7 +37,7 @@ export function openRemote({ client, url, token, maxAnswerBytes = defaultAnswerB
   let base = url
   const authorization = token === undefined ? undefined : basic(credentialsOf(new URL(url).hostname, token))
   const origin = new URL(url).origin
-  // a server that has moved a repository answers the first request only, so the following ones go where that one ended
+  // only the first request is redirected for a moved repository, so the following ones go to its final address
   const credentials = () => (new URL(base).origin === origin ? authorization : undefined)
 
   async function advertisement(headers: Readonly<Record<string, string>>): Promise<GuardedResponse> {
@@ -119,7 +119,7 @@ function refuseStatus({ status, url }: GuardedResponse, hasToken: boolean): void
   )
 }
 
-/** A page or a list of files in place of git's answer: nothing of it is shown. */
+/** Refuses a page or a list of files instead of git's response, without showing any of it. */
 async function refuseOtherType({ headers, body, url }: GuardedResponse, expected: string): Promise<void> {
   if (headers['content-type']?.split(';')[0]?.trim() === expected) return
   const first = await body.next()

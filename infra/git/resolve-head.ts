@@ -14,7 +14,7 @@ export interface ResolveHeadOptions extends Pick<RepositoryRequest, 'repo_url' |
 const maxAnswerBytes = 8 * 1024 * 1024
 
 /**
- * The commit that a branch is at now, without fetching it.
+ * Finds the current commit of a branch, without fetching it.
  * @throws GitError
  */
 export async function resolveHead(options: ResolveHeadOptions): Promise<string> {

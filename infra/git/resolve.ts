@@ -6,14 +6,14 @@ import type { Remote } from './remote.ts'
 const shownBranches = 10
 
 /**
- * The commit that a branch, a full ref or a commit id names on the server.
+ * Resolves a branch, a full ref or a commit id on the server to a commit.
  * @throws GitError `no_branch`, `empty`, or why the server gives no answer
  */
 export async function resolveCommit(remote: Remote, name: string): Promise<string> {
   const wanted = refOf(name)
-  if (!wanted) throw new GitError('no_branch', `${printable(name)} is no name of a branch`)
+  if (!wanted) throw new GitError('no_branch', `${printable(name)} is not the name of a branch`)
   if ('commit' in wanted) {
-    // learns where the repository is, and that it is there
+    // follows redirects, and makes sure that the repository exists
     await list(remote, 'HEAD')
     return wanted.commit
   }
@@ -51,7 +51,7 @@ const notGit = () => new GitError('not_git', 'the answer is not that of a git se
 export const isFromGit = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code === error.name
 
-/** A name that a stranger chose, within a message. */
+/** Makes an untrusted name safe for a message. */
 export function printable(text: string): string {
   const clean = text.toWellFormed().replace(/\p{C}/gu, '\ufffd')
   return clean.length > 120 ? `${clean.slice(0, 120).toWellFormed()}…` : clean

@@ -17,13 +17,13 @@ export interface SourceFetcherOptions {
 }
 
 const defaultSpareMs = 600_000
-/** Starting takes half a second of a processor, which the build that follows a fetch needs more. */
+/** The pause before starting the next process, which takes half a second of processor time that the build after a fetch needs more. */
 const pauseMs = 1500
 
 /**
- * Some time after a fetch the process for the next one is started: a push seldom comes alone, and starting takes longer than fetching a
- * small repository. Each process reads one repository only.
- * @param dir the folders of the processes are made in it
+ * Starts the process for the next fetch some time after each fetch: a push seldom comes alone, and starting takes longer than fetching a small
+ * repository. Each process reads only one repository.
+ * @param dir the parent of the folders of the processes
  */
 export function openSourceFetcher(dir: string, { spareMs = defaultSpareMs }: SourceFetcherOptions = {}): SourceFetcher {
   const nextUser = createFetchUsers(dir)

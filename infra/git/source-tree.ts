@@ -7,7 +7,7 @@ import type { GitLimits } from './limits.ts'
 import type { ObjectStore } from './object-store.ts'
 import { printable } from './resolve.ts'
 
-/** Walks a tree and gives out its regular files, one after the other. Links are skipped and listed; nothing is followed. */
+/** Walks a tree and yields its regular files, one after the other. Links are skipped and listed, never followed. */
 export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<GitLimits, 'maxFiles' | 'maxBytes'>) {
   const admission = createAdmission()
   let entries = 0

@@ -7,9 +7,9 @@ import { damaged, inMb, type ObjectType, openPack, type PackedObject, refuseSize
 
 export interface PackLimits {
   readonly maxObjects: number
-  /** Of one object, as it comes out of its deltas. */
+  /** The size of one object with its deltas applied. */
   readonly maxObjectBytes: number
-  /** Of all objects together. */
+  /** The size of all objects together. */
   readonly maxInflatedBytes: number
 }
 
@@ -39,7 +39,7 @@ export async function unpack(packFile: string, spoolFile: string, limits: PackLi
   const spool = opened(spoolFile, 'wx+')
   const byOid = new Map<string, Spooled>()
   const byOffset = new Map<number, Spooled>()
-  /** Deltas by what their base is, an offset or an id, while that is not known. */
+  /** Deltas whose base is not known yet, by its offset or id. */
   const waiting = new Map<number | string, number[]>()
   let spooled = 0
 
@@ -65,7 +65,7 @@ export async function unpack(packFile: string, spoolFile: string, limits: PackLi
     return released
   }
 
-  /** The offsets of deltas that can be taken now. */
+  /** Stores an object; returns the offsets of deltas that can be applied now. */
   function take(offset: number, { kind, bytes }: PackedObject): number[] {
     if (typeof kind === 'string') return keep(offset, kind, bytes)
     const key = 'baseAt' in kind ? kind.baseAt : kind.baseId
@@ -91,7 +91,7 @@ export async function unpack(packFile: string, spoolFile: string, limits: PackLi
     const ready = take(at, object)
     for (let next = ready.pop(); next !== undefined; next = ready.pop()) ready.push(...take(next, pack.read(next)))
     at = object.end
-    // in between, the process notices that it should end
+    // yields, so that the process notices when it should end
     if (i % batch === batch - 1) await setImmediate()
   }
   if (waiting.size > 0) throw damaged('it has deltas without a base')

@@ -1,5 +1,5 @@
 export type FetchFailure =
-  /** The address may not be asked. */
+  /** Requests to the address are not allowed. */
   'forbidden' | 'unreachable' | 'tls' | 'redirect' | 'too_large' | 'timeout'
 
 /** Why a guarded request has no answer. The message may be shown to users; it holds neither credentials nor addresses behind a name. */
@@ -16,11 +16,11 @@ export class FetchError extends Error {
 interface Limits {
   readonly deadline: AbortSignal
   readonly timeoutMs: number
-  /** The caller's own; its reason is passed on as it is. */
+  /** The caller's signal; its reason is passed on unchanged. */
   readonly signal: AbortSignal | undefined
 }
 
-/** What undici, TLS or the system said, in words. */
+/** Translates an error of undici, TLS or the system into a FetchError. */
 export function translated(error: unknown, { host }: URL, { deadline, timeoutMs, signal }: Limits): unknown {
   if (error instanceof FetchError) return error
   if (signal?.aborted) return signal.reason

@@ -11,7 +11,7 @@ export const lookUpBySystem: LookUp = (host) => lookup(host, { all: true })
 export interface Admission {
   readonly allowPrivate: boolean
   readonly ports: readonly number[]
-  /** By name; a name that is here is not looked up again. */
+  /** The addresses by name; a known name is not looked up again. */
   readonly pins: Map<string, Promise<readonly LookupAddress[]>>
   readonly lookUp: LookUp
   readonly isPublic: (address: string) => boolean

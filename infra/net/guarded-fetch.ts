@@ -8,17 +8,17 @@ import { isPublicAddress } from './public-address.ts'
 export interface GuardedOptions {
   /** Permits private addresses, every port and plain http. */
   readonly allowPrivate: boolean
-  /** Besides 443. */
+  /** Allowed ports besides 443. */
   readonly ports?: readonly number[]
   /** PEM of authorities that are trusted besides those of this machine. */
   readonly ca?: string | undefined
-  /** Of all requests together, their bodies included. */
+  /** The time limit of all requests together, including their bodies. */
   readonly timeoutMs: number
   /** How long a server may send nothing; 30 s. */
   readonly silenceMs?: number
   readonly signal?: AbortSignal | undefined
   readonly lookUp?: LookUp
-  /** Instead of the true answer, for a test that has no public address. */
+  /** Replaces the check of addresses in tests, which have no public address. */
   readonly isPublic?: (address: string) => boolean
 }
 
@@ -31,12 +31,12 @@ export interface GuardedRequest {
   readonly authorization?: string | undefined
   /** A longer body ends with a FetchError `too_large`. */
   readonly maxBytes: number
-  /** At most 3; without it a redirect is an answer like another. Only a GET is redirected. */
+  /** At most 3; by default redirects are not followed. Only a GET is redirected. */
   readonly maxRedirects?: number
 }
 
 export interface GuardedResponse {
-  /** After redirects. */
+  /** The URL after redirects. */
   readonly url: URL
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -55,8 +55,8 @@ const connectMs = 10_000
 const usualSilenceMs = 30_000
 
 /**
- * Requests to addresses that strangers chose. A name is resolved once in the life of the client; when any of its addresses is not public
- * it is refused, and connections go to these addresses only. https on port 443, no cookies, no proxy.
+ * Makes requests to untrusted URLs. A name is resolved once in the life of the client; it is refused when any of its addresses is not public,
+ * and connections go to these addresses only. https on port 443, no cookies, no proxy.
  */
 export function openGuardedClient(options: GuardedOptions): GuardedClient {
   const { allowPrivate, ports = [], ca, timeoutMs, silenceMs = usualSilenceMs } = options
@@ -127,7 +127,7 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
         response.body.on('error', () => undefined).destroy()
         if (redirects === allowed) throw new FetchError('redirect', `${url.host} redirects more than ${allowed} times`)
         const next = parsed(location, url)
-        // an origin is scheme, host and port; once lost, the credentials do not come back with a way home
+        // credentials are not sent again, even when a later redirect leads back to the first origin
         if (next.origin !== url.origin) authorization = undefined
         url = next
       }

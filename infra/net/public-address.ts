@@ -43,7 +43,7 @@ for (const [network, prefix] of [
 
 /**
  * Whether an address literal is global unicast, so that connecting to it cannot reach this machine or its networks.
- * Mapped, NAT64, 6to4 and Teredo forms are never public: they name an IPv4 address by another way.
+ * Mapped, NAT64, 6to4 and Teredo forms are never public, because they contain an IPv4 address.
  */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address)

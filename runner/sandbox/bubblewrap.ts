@@ -3,9 +3,9 @@ import { lstat, readlink } from 'node:fs/promises'
 export interface SandboxView {
   /** The folder with `relay.mjs`, `passwd` and the other files of `support-files.ts`. */
   readonly supportDir: string
-  /** Of Node and npm. */
+  /** The folder of Node and npm. */
   readonly toolchainDir: string
-  /** Of another package manager, where the build needs one. */
+  /** The folder of another package manager, where the build needs one. */
   readonly packageManagerDir?: string | undefined
   /** Becomes /build, writable, the working directory. */
   readonly source: string

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What a group has done with its memory. All but `bytes` count from the making of the group. */
+/** The use of memory by a group. All but `bytes` count from its creation. */
 export interface MemoryUse {
   /** Held now, the page cache of the files that it has read included. */
   readonly bytes: number

@@ -24,7 +24,7 @@ export interface Confinement {
 
 export interface ConfinedCommands {
   readonly commands: readonly Step[]
-  /** Of the source, where they run, with a slash at its end; the source itself when it is empty. */
+  /** The folder of the source where they run, with a trailing slash; empty for the source itself. */
   readonly folder?: string | undefined
 }
 
@@ -58,7 +58,7 @@ const gate = [
   'filter=$1',
   '[ -z "$2" ] || PATH=$2',
   'shift 2',
-  // what follows on stdin are the arguments of bubblewrap
+  // the rest of stdin has the arguments of bubblewrap
   'exec "$@" 6<"$filter" 7<&0 0</dev/null',
 ].join('\n')
 
@@ -204,7 +204,7 @@ async function killByHome(home: string): Promise<void> {
   }
 }
 
-/** What the relay reports; a build could write there too, and would only fool itself. */
+/** Reports of the relay; a build could write there too, but would only mislead itself. */
 function readEvents(lines: string): Ended {
   const codes = [...lines.matchAll(/"code":(\d{1,3})/g)]
   const code = codes.at(-1)?.[1]

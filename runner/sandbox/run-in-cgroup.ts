@@ -42,7 +42,7 @@ export interface RunInCgroupDeps {
   readonly build: Pick<Config['build'], 'toolchainDir'>
   readonly cgroups: Cgroups
   readonly egress: EgressPolicy
-  /** As `writeSupportFiles` has written it. */
+  /** The folder that `writeSupportFiles` has written. */
   readonly supportDir: string
 }
 

@@ -24,7 +24,7 @@ const noSuchCall = 38
 const noSuchFamily = 97
 /** AF_UNIX, AF_INET, AF_INET6: what they reach is divided by the namespaces. AF_VSOCK, to the host of a virtual machine, is not. */
 const families = [1, 2, 10]
-/** Of AF_NETLINK only NETLINK_ROUTE: Node lists its interfaces by it. */
+/** The only allowed protocol of AF_NETLINK, with which Node lists its interfaces. */
 const netlink = 16
 const netlinkRoute = 0
 

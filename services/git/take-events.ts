@@ -180,7 +180,7 @@ async function closePreview(tx: Tx, { clock }: Services, { connection: { site_id
   await closeBranchPreview(tx, { site_id, ref }, clock())
 }
 
-/** What of a pull request would be built if nothing of it were known but its approval; undefined when it never can be. */
+/** The build of a pull request that is approved but otherwise unknown; undefined when it can never be built. */
 function requestToShow({ connection, forge, event }: Arrived): Preview | undefined {
   if (event.kind !== 'pull_request') return undefined
   const decision = decidePush(forge, event, rulesOf(connection), { fork_approved: true })

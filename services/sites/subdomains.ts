@@ -5,15 +5,15 @@ import type { Db } from '../../infra/db/database.ts'
 import type { SubdomainKind } from '../../infra/db/schema.ts'
 import type { Tx } from '../transact.ts'
 
-// The one place that decides who has a name. Whoever changes the names of a site holds the lock of its row.
+// Decides which site has a name. Callers that change the names of a site hold the lock of its row.
 
-/** Who asks for a name; a site that is still to be made has no id. */
+/** The site that wants a name; a site that is not created yet has no id. */
 export interface Asker {
   readonly project_id: string
   readonly site_id?: string
 }
 
-/** Names whose time is over, those of a removed site of the project, and those that the site had before. */
+/** Names that the asker may take over: expired ones, those of a removed site of the project, and former ones of the site. */
 const isFreeFor = ({ project_id, site_id }: Asker, now: Date) =>
   sql<SqlBool>`(
     (subdomains.kind in ('former', 'quarantined') and subdomains.held_until <= ${now})
@@ -37,13 +37,13 @@ export const taken = (subdomain: string) => conflict(`the subdomain ${subdomain}
 /** Names that a project keeps from others. */
 export interface HeldNames {
   readonly count: number
-  /** When so many are free that the project may take one more below its limit; null when no time frees enough of them. */
+  /** When enough names are free for the project to take one more; null when time alone does not free enough. */
   readonly next_free_at: Date | null
 }
 
 /**
  * The names that other projects cannot have because of this one, besides the wanted one: current ones, also of sites in the trash, pending,
- * former and quarantined ones. Exact under the project's lock.
+ * former and quarantined ones. The number is exact under the project's lock.
  */
 export async function countHeldSubdomains(
   tx: Tx,
@@ -65,7 +65,7 @@ export async function countHeldSubdomains(
   return rows[0] ?? { count: 0, next_free_at: null }
 }
 
-/** Takes the name for the site; false when somebody else has it. Of two who ask at once, one gets it. */
+/** Takes the name for the site; false when another site has it. Of two concurrent calls, one succeeds. */
 export async function holdSubdomain(
   tx: Tx,
   subdomain: string,
@@ -93,7 +93,7 @@ export async function holdSubdomain(
   return held !== undefined
 }
 
-/** Gives up the name of a change that does not happen. One that redirected before goes on. */
+/** Releases the name of a cancelled change. A name that redirected before continues to. */
 export async function freePendingSubdomain(tx: Tx, siteId: string, now: Date): Promise<void> {
   await tx
     .updateTable('subdomains')
@@ -105,7 +105,7 @@ export async function freePendingSubdomain(tx: Tx, siteId: string, now: Date): P
   await tx.deleteFrom('subdomains').where('site_id', '=', siteId).where('kind', '=', 'pending').execute()
 }
 
-/** The pending name becomes the current one; the current one is a former one from now on. */
+/** Makes the pending name current, and the current one a former one. */
 export async function switchSubdomains(tx: Tx, siteId: string, formerUntil: Date): Promise<void> {
   await tx
     .updateTable('subdomains')
@@ -118,7 +118,7 @@ export async function switchSubdomains(tx: Tx, siteId: string, formerUntil: Date
     .execute()
 }
 
-/** Keeps the names of a site that is removed from other projects until then. */
+/** Reserves the names of a removed site for its project until the instant. */
 export async function quarantineSubdomains(tx: Tx, siteId: string, { now, until }: { now: Date; until: Date }): Promise<void> {
   await tx
     .deleteFrom('subdomains')

@@ -11,7 +11,7 @@ import { checkSiteQuota } from './quotas.ts'
 import { lockSite, noSuchSite, type SiteRow, withChange } from './sites.ts'
 import { cancelSubdomainChange } from './subdomain-changes.ts'
 
-/** The project's sites in the trash, the one that goes first in front. */
+/** Lists the project's sites in the trash, the next to be removed first. */
 export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> {
   return withChange(db)
     .where('sites.project_id', '=', projectId)
@@ -22,7 +22,7 @@ export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> 
 }
 
 /**
- * Puts the site into the trash and ends its pending subdomain change. The edge learns of it with the commit.
+ * Moves the site to the trash and cancels its pending subdomain change. The edge is notified with the commit.
  * @throws AppError `conflict` when it is there already
  */
 export function trashSite(services: Services, { id: site_id, project_id }: Pick<SiteRow, 'id' | 'project_id'>): Promise<SiteRow> {
@@ -48,8 +48,8 @@ export function trashSite(services: Services, { id: site_id, project_id }: Pick<
 }
 
 /**
- * Takes the site out of the trash, as it was. The edge learns of it with the commit.
- * @throws AppError `conflict` when it is not there or its removal has begun, and as the quotas say
+ * Takes the site out of the trash, unchanged. The edge is notified with the commit.
+ * @throws AppError `conflict` when it is not there or its removal has begun, and from the quotas
  */
 export function restoreSite(
   services: Services,

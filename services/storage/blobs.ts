@@ -8,7 +8,7 @@ import type { Tx } from '../transact.ts'
 import { releaseObjects } from './released-objects.ts'
 import { uploadingBytes } from './uploads.ts'
 
-// A row is a blob that a deploy of the project contains (deploys > 0) or that was uploaded for one (staged). What neither holds has no row:
+// A row is a blob that a deploy of the project contains (deploys > 0) or that was uploaded for one (staged). A blob with neither has no row:
 // its object is released.
 
 const isReadable = sql<boolean>`not exists (
@@ -36,7 +36,7 @@ export async function storageBytes(db: Db, projectId: string, { upload, deploy }
   return bytes
 }
 
-/** Of distinct archives. @param deploy counts only the sources of deploys that were accepted before it */
+/** The size of distinct archives. @param deploy counts only the sources of deploys that were accepted before it */
 const sourceBytes = (projectId: string, deploy: string | undefined) => sql<number>`(
   select coalesce(sum(bytes), 0) from (
     select max(source_bytes) as bytes from deploys
@@ -45,7 +45,7 @@ const sourceBytes = (projectId: string, deploy: string | undefined) => sql<numbe
   ) as sources
 )::bigint`
 
-/** Sizes by hash of those blobs that the project has; the others, and those whose objects are damaged, are absent from the map. */
+/** The sizes of the project's blobs among these, by hash; blobs with damaged objects are left out. */
 export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {
   if (hashes.length === 0) return new Map()
   const rows = await db
@@ -58,13 +58,13 @@ export async function findBlobSizes(db: Db, projectId: string, hashes: readonly 
   return new Map(rows.map((row) => [row.sha256, row.size]))
 }
 
-/** Each blob once, in the order of its hash, so that two transactions lock rows in one order. */
+/** Each blob once, by hash, so that two transactions lock rows in the same order. */
 function distinct(files: readonly Blob[]): Blob[] {
   const byHash = new Map(files.map(({ sha256, size }) => [sha256, { sha256, size }]))
   return [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
 }
 
-/** Those blobs of the files that the project does not have, each once: what the files would add to its storage. */
+/** The blobs of the files that the project does not have, each once: they would add to its storage. */
 export async function newBlobs(db: Db, projectId: string, files: readonly Blob[]): Promise<Blob[]> {
   const blobs = distinct(files)
   const held = await findBlobSizes(
@@ -92,8 +92,8 @@ export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonl
 }
 
 /**
- * The reverse, in the transaction that purges the deploy, under the project's lock. Blobs that nothing else of the project holds, and the
- * manifest, are released: edges that are behind may read them until their grace is over.
+ * The reverse, in the transaction that purges the deploy, under the project's lock. Blobs that the project no longer needs, and the
+ * manifest, are released: edges that lag behind may read them until their grace is over.
  */
 export async function removeBlobsOfDeploy(
   tx: Tx,
@@ -120,7 +120,7 @@ export async function removeBlobsOfDeploy(
   await releaseObjects(tx, [manifest_sha256, ...given_up.map((row) => row.sha256)], { now, published: true })
 }
 
-/** Makes an uploaded blob the project's and begins its grace again, under the project's lock and with the sweeper kept away. */
+/** Adds an uploaded blob to the project and restarts its grace, under the project's lock and the sweeper's. */
 export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blob, now: Date): Promise<void> {
   await tx
     .insertInto('blobs')
@@ -141,11 +141,11 @@ async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly stri
     .execute()
 }
 
-/** Which of the hashes the project has; those that are only staged are kept for another day. */
+/** Returns the hashes that the project has, and keeps those that are only staged for another day. */
 export async function renewBlobs(services: Services, projectId: string, hashes: readonly string[]): Promise<ReadonlySet<string>> {
   const held = await withProject(services, projectId, async (tx) => {
     await renewStagedBlobs(tx, projectId, hashes, services.clock())
-    // a new look, as the sweeper may have taken one of them while its row was waited for
+    // checked again, because the sweeper may have removed one while this waited for its row
     return await findBlobSizes(tx, projectId, hashes)
   })
   return new Set(held.keys())
@@ -154,7 +154,7 @@ export async function renewBlobs(services: Services, projectId: string, hashes: 
 export const unknownBlob = (file: { path: string; sha256: string }) =>
   invalid(`${file.path}: the project has no blob ${file.sha256}; send the file's content`)
 
-/** @param hashes may repeat themselves */
+/** @param hashes may have repetitions */
 export const missingBlobs = (hashes: readonly string[]) =>
   new AppError('invalid', 'the project lacks blobs; send each of them with put_blob, then repeat the manifest', {
     missing: [...new Set(hashes)],

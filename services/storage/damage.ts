@@ -5,12 +5,12 @@ import { listDeploysOfObjects } from './deploys-of-objects.ts'
 import { type DamagedRow, forgetDamaged, listDamagedObjects } from './health.ts'
 import { findUnneeded } from './unneeded-objects.ts'
 
-/** What a deploy lacks while an object is damaged. */
+/** A file that a deploy lacks while an object is damaged. */
 export interface DamagedUse {
   readonly project_id: string
   readonly site_id: string
   readonly deploy_id: string
-  /** Null: the list of files of the deploy, or the source that it is built from. */
+  /** Null for the manifest of the deploy, and for the source of its build. */
   readonly path: string | null
   readonly live: boolean
 }
@@ -20,10 +20,10 @@ export interface Damage extends DamagedRow {
 }
 
 const maxListed = 100
-/** Live deploys come first; of an installation with more deploys the rest is not looked through. */
+/** Live deploys come first; in an installation with more deploys, the others are not searched. */
 const maxManifests = 500
 
-/** Damaged objects with the deploys that need them, and repaired ones. Those that nothing needs any more are forgotten. */
+/** Damaged objects with the deploys that need them, and repaired ones. Objects that are no longer needed are forgotten. */
 export async function listDamage({ db, cas }: { readonly db: Db; readonly cas: Cas }, now: Date): Promise<Damage[]> {
   const rows = await listDamagedObjects(db, maxListed)
   const damaged = rows.filter((row) => !row.repaired_at).map((row) => row.sha256)

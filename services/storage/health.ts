@@ -5,17 +5,17 @@ import type { Tx } from '../transact.ts'
 
 export type DamagedRow = Selectable<DB['damaged_objects']>
 
-/** The objects are stored in so many parts, named by the first two characters of their hashes. */
+/** The number of parts of the storage, named by the first two characters of hashes. */
 const prefixes = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'))
 
-/** Prefixes whose objects were not verified for the longest time, or never. */
+/** Chooses the prefixes whose objects were not verified for the longest time, or never. */
 export async function listPrefixesToVerify(db: Db, count: number): Promise<string[]> {
   const rows = await db.selectFrom('verified_prefixes').select(['prefix', 'verified_at']).execute()
   const times = new Map(rows.map((row) => [row.prefix, row.verified_at.getTime()]))
   return prefixes.toSorted((a, b) => (times.get(a) ?? 0) - (times.get(b) ?? 0)).slice(0, count)
 }
 
-/** Remembers that all objects of a prefix were read. */
+/** Records that all objects of a prefix were read. */
 export async function saveVerifiedPrefix(db: Db, row: Selectable<DB['verified_prefixes']>): Promise<void> {
   const { prefix: _, ...facts } = row
   await db
@@ -25,7 +25,7 @@ export async function saveVerifiedPrefix(db: Db, row: Selectable<DB['verified_pr
     .execute()
 }
 
-/** From now on the object counts as missing in every project that has it. */
+/** Marks an object as damaged: it then counts as missing in every project that has it. */
 export async function markDamaged(tx: Tx, sha256: string, now: Date): Promise<void> {
   await tx
     .insertInto('damaged_objects')
@@ -34,7 +34,7 @@ export async function markDamaged(tx: Tx, sha256: string, now: Date): Promise<vo
     .execute()
 }
 
-/** These objects are whole again. */
+/** Marks objects as repaired. */
 export async function markRepaired(db: Db | Tx, hashes: readonly string[], now: Date): Promise<void> {
   await db
     .updateTable('damaged_objects')
@@ -44,7 +44,7 @@ export async function markRepaired(db: Db | Tx, hashes: readonly string[], now: 
     .execute()
 }
 
-/** Damaged ones first, then those that were repaired, the newest first. */
+/** Lists damaged objects, then repaired ones, the newest first. */
 export function listDamagedObjects(db: Db, limit: number): Promise<DamagedRow[]> {
   return db
     .selectFrom('damaged_objects')
@@ -66,15 +66,15 @@ export async function forgetDamaged(db: Db, hashes: readonly string[]): Promise<
 }
 
 export interface StorageHealth {
-  /** As they were counted when they were verified last. */
+  /** Their number at the latest verification. */
   readonly objects: number
-  /** Their bytes, without variants. */
+  /** Their size, without variants. */
   readonly bytes: number
   /** Prefixes that were verified at least once, of 256. */
   readonly verified_prefixes: number
   readonly oldest: Date | null
   readonly latest: Date | null
-  /** Objects that nobody can read. */
+  /** Objects that cannot be read. */
   readonly damaged: number
 }
 

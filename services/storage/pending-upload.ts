@@ -9,37 +9,37 @@ import { releaseObjects } from './released-objects.ts'
 import { holdSweeper } from './unneeded-objects.ts'
 import { deleteUpload, insertUpload, setUploadBytes } from './uploads.ts'
 
-/** Bytes on their way in; read them once. `expectedBytes` is what the sender announced. */
+/** The bytes of an upload, to be read once. `expectedBytes` is the announced length. */
 export interface Upload {
   readonly stream: Readable
   readonly expectedBytes: number | undefined
 }
 
 /**
- * What a request brings for the storage, until it is accepted or refused. Until then its bytes count for the project, and nobody sees its
- * objects. The disposal removes what was not accepted, at once; `removeAbandonedUploads` does it for a process that was killed.
+ * The objects of a request, until it is accepted or refused. Until then its bytes count for the project, and its objects are invisible. Disposal
+ * removes objects that were not accepted at once; `removeAbandonedUploads` does so for a process that was killed.
  */
 export interface PendingUpload extends AsyncDisposable {
   /** Its row in `uploads`. */
   readonly id: string
   readonly objects: ObjectBatch
-  /** The same bytes, which count from now on as they arrive when nobody has announced how many they are. */
+  /** Returns the same bytes; without an announced length, they count as they arrive. */
   receive(upload: Upload): Readable
   /**
    * Accepts it: `work` refuses or writes the rows that need the objects, in one transaction under the project's lock, in which the bytes no
-   * longer count as on their way. Then the objects get their places, and all of it is committed.
+   * longer count as pending. Then the objects are published, and the transaction is committed.
    * @throws AppError `unavailable` when it took longer than uploads are kept, and what `work` throws
    */
   accept<Result>(work: (tx: Tx, project: ProjectRow) => Promise<Result>): Promise<Result>
 }
 
-/** What the first bytes of a body without an announced length count. Each time that is reached, it doubles. */
+/** The first charge of a body without an announced length. It doubles each time it is reached. */
 const firstStepBytes = 1024 * 1024
 
-/** What an upload counts before its first byte is here. */
+/** The charge of an upload before its first byte has arrived. */
 export const chargedBytes = ({ expectedBytes }: Pick<Upload, 'expectedBytes'>) => expectedBytes ?? firstStepBytes
 
-/** @param bytes count for the project until it is accepted or refused */
+/** @param bytes the size that counts for the project until it is accepted or refused */
 export async function beginUpload(
   services: Services,
   { project_id, bytes }: { readonly project_id: string; readonly bytes: number },
@@ -49,7 +49,7 @@ export async function beginUpload(
   let accepted = false
   const objects = cas.batch()
 
-  /** The transaction did not stand although its objects have their places: no row needs them. */
+  /** Releases objects that were published although the transaction failed: no row needs them. */
   async function takeBack(): Promise<void> {
     const hashes = objects.written()
     if (hashes.length === 0) return
@@ -96,7 +96,7 @@ export async function beginUpload(
     async [Symbol.asyncDispose]() {
       await objects[Symbol.asyncDispose]()
       if (accepted) return
-      // the row ends by itself after some minutes
+      // the row is removed after some minutes
       await deleteUpload(db, id).catch((error: unknown) => log.warn({ err: error, project_id }, 'row of an upload not deleted'))
     },
   }

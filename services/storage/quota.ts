@@ -6,8 +6,8 @@ import type { Services } from '../services.ts'
 import { storageBytes } from './blobs.ts'
 
 /**
- * Exact under the project's lock, else an early refusal.
- * @param upload brings the bytes: uploads that began later do not count
+ * Checks the quota: exactly under the project's lock, and otherwise as an early refusal.
+ * @param upload the upload with the bytes; uploads that began later do not count
  * @throws AppError `conflict`
  */
 export async function checkStorage(

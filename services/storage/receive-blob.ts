@@ -11,8 +11,8 @@ const empty = () => invalid('the blob is empty; send 1 byte to 50 MB')
 const tooLarge = () => new AppError('too_large', 'the blob is larger than 50 MB; publish such a file in an archive')
 
 /**
- * Takes a blob for a later deploy of the project; it is kept for a day. May be repeated.
- * @throws AppError `invalid` for other bytes than those of the hash or none, `too_large`, `conflict` when they do not fit the quota
+ * Stores a blob for a later deploy of the project for a day. May be repeated.
+ * @throws AppError `invalid` for no bytes or those of another hash, `too_large`, `conflict` when they exceed the quota
  */
 export async function receiveBlob(
   services: Services,
@@ -28,7 +28,7 @@ export async function receiveBlob(
   const known = (await findBlobSizes(db, id, [sha256])).has(sha256)
   const charged = chargedBytes(sent)
   await using upload = await beginUpload(services, { project_id: id, bytes: charged })
-  // the charged bytes count already
+  // the charged bytes already count
   if (!known) await checkStorage(db, services, project, { addedBytes: (announced ?? 0) - charged, upload: upload.id })
   const size = await store(upload, sent, sha256)
   if (size === 0) throw empty()
@@ -43,7 +43,7 @@ export async function receiveBlob(
   return { size, existed }
 }
 
-/** What the project has already is stored again all the same, which repairs an object that is damaged. */
+/** Stores a blob that the project already has all the same, because that repairs a damaged object. */
 async function store(upload: PendingUpload, sent: Upload, sha256: string): Promise<number> {
   try {
     const options = { ...compressText, limitBytes: maxBlobBytes, sha256 }

@@ -2,12 +2,12 @@ import { sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
 import type { Tx } from '../transact.ts'
 
-// Objects that the platform itself has given up, so that removing them needs no suspicion. A row does not say that nothing needs the object:
-// another project may have it, or get it again.
+// Objects that the platform itself has released, so that removing them is expected. A row does not mean that nothing needs the object: another
+// project may have it, or get it again.
 
 /**
- * Has the sweeper remove these objects, unless another row needs them or they are stored again.
- * @param published edges may have read them: they stay until the grace is over
+ * Releases objects: the sweeper removes them, unless another row needs them or they are stored again.
+ * @param published whether edges may have read them; if so, they stay until the grace is over
  */
 export async function releaseObjects(
   tx: Tx,
@@ -15,7 +15,7 @@ export async function releaseObjects(
   { now, published }: { readonly now: Date; readonly published: boolean },
 ): Promise<void> {
   if (hashes.length === 0) return
-  // in the order of the hashes, so that two transactions lock rows in one order
+  // ordered by hash, so that two transactions lock rows in the same order
   await sql`
     insert into released_objects (sha256, released_at, published)
     select sha256, ${now}, ${published} from unnest(${[...new Set(hashes)]}::text[]) as object (sha256) order by sha256
@@ -39,7 +39,7 @@ export function listReleasedObjects(db: Db, before: Date, limit: number): Promis
     .execute()
 }
 
-/** They are removed, or needed again. What was released once more in the meantime stays. */
+/** Forgets objects that are removed or needed again, except those that were released again in the meantime. */
 export async function forgetReleasedObjects(tx: Tx, objects: readonly ReleasedObject[]): Promise<void> {
   await sql`
     delete from released_objects as released

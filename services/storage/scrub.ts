@@ -13,15 +13,15 @@ export interface ScrubServices extends Services {
   readonly copies: readonly Pick<Cas, 'open'>[]
 }
 
-/** How far a prefix is verified: what a retry goes on from. */
+/** How far a prefix is verified; a retry continues from there. */
 export interface ScrubProgress {
-  /** The last hash that was verified; hashes come in their order. */
+  /** The last verified hash; hashes come in order. */
   readonly after: string
   readonly objects: number
   readonly bytes: number
   /** Objects that were damaged and could not be repaired. */
   readonly damaged: number
-  /** Objects that were damaged and are whole again. */
+  /** Objects that were damaged and are intact again. */
   readonly repaired: number
 }
 
@@ -33,9 +33,9 @@ const nothing: ScrubProgress = { after: '', objects: 0, bytes: 0, damaged: 0, re
 
 /**
  * Reads all objects of a prefix with their gzip variants, at a bounded rate, and compares them with their hashes. A damaged variant is made
- * again. A damaged object is repaired from its variant or from a copy; else it is moved aside, so that nobody gets its bytes, and counts as
- * missing until it is stored again, or a later run finds it in a copy.
- * @param from where an earlier try has come to
+ * again. A damaged object is repaired from its variant or from a copy; otherwise it is quarantined, and counts as missing until it is stored
+ * again, or a later run finds it in a copy.
+ * @param from the progress of an earlier try
  * @param progress called after each object, and now and then while a large one is read; an exception ends it
  */
 export async function verifyPrefix(
@@ -75,7 +75,7 @@ type Pace = (bytes: number) => Promise<void>
 async function verifyObject(services: ScrubServices, sha256: string, pace: Pace): Promise<{ verdict: Verdict; size: number }> {
   const { cas, log } = services
   const object = await cas.open(sha256)
-  // one that was moved aside, when a copy has it by now
+  // repairs a quarantined object when a copy has it by now
   if (!object) return { verdict: (await repair(services, sha256, false)) ? 'repaired' : 'gone', size: 0 }
   const { size } = object
   const isIntact = (await hashOfStream(object.stream(), pace)) === sha256
@@ -100,7 +100,7 @@ async function verifyObject(services: ScrubServices, sha256: string, pace: Pace)
   return { verdict: repaired ? 'repaired' : 'damaged', size }
 }
 
-/** Stores the object again from whatever has its bytes; answers what that was. */
+/** Stores the object again from its variant or a copy; returns the source. */
 async function repair(services: ScrubServices, sha256: string, fromVariant: boolean): Promise<string | undefined> {
   const { cas, clock, copies, log } = services
   const sources: { readonly name: string; readonly open: () => Promise<Readable | undefined> }[] = copies.map((copy, i) => ({
@@ -128,7 +128,7 @@ async function repair(services: ScrubServices, sha256: string, fromVariant: bool
   return undefined
 }
 
-/** First the row, so that nobody counts on the object any more, then the object. What was stored again in between stays. */
+/** Marks the row first, so that nothing relies on the object any more, then quarantines the object. An object that was stored again in between stays. */
 async function quarantine(services: ScrubServices, sha256: string): Promise<void> {
   const { db, cas, clock } = services
   await transact(services, async (tx) => {
@@ -138,7 +138,7 @@ async function quarantine(services: ScrubServices, sha256: string): Promise<void
   if (!(await cas.quarantine(sha256))) await markRepaired(db, [sha256], clock())
 }
 
-/** Holds the reader to the rate. */
+/** Limits the rate of the reader. */
 function createPace(alive: () => void): Pace {
   const startedAt = performance.now()
   let read = 0

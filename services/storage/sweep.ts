@@ -7,7 +7,7 @@ import { findUnneeded, lockSweep, releaseAbandonedBlobs } from './unneeded-objec
 import { deleteUploadsBefore } from './uploads.ts'
 
 export interface SweepOptions {
-  /** What was stored or touched later is left alone. */
+  /** Objects that were stored or touched later are left alone. */
   readonly before: Date
   /** Called now and then, with a line about the progress; an exception ends the sweep. */
   readonly progress: (line: string) => void
@@ -27,7 +27,7 @@ const objectsAtOnce = 50
 /** An installation this small may lose any share: one deleted site is a large part of it. */
 const smallStorage = 1000
 
-/** Gives up the uploads that no deploy took and that nobody touched since `before`. Answers how many. */
+/** Drops uploads that no deploy used and that were not touched since `before`. Returns their number. */
 export async function dropUnusedBlobs(services: Services, { before, progress }: SweepOptions, now: Date): Promise<number> {
   let dropped = 0
   for (;;) {
@@ -39,11 +39,10 @@ export async function dropUnusedBlobs(services: Services, { before, progress }: 
 }
 
 /**
- * Removes what the platform has given up itself, then looks through the whole storage for objects that no row needs and that were not
- * stored again since `before`. All of it is looked at before any of that is removed, and a failure to look ends it: nothing is taken for
- * unneeded because something did not answer.
- * @param maxShare of all objects that may be removed although nobody has released them
- * @throws AppError `conflict` when it would be more, or while a backup is taken
+ * Removes released objects, then searches the whole storage for objects that no row needs and that were not stored again since `before`. The
+ * search completes before anything is removed, and any failure ends it, so that no object counts as unneeded because something did not answer.
+ * @param maxShare the share of all objects that may be removed although they were not released
+ * @throws AppError `conflict` when it would be more, or while a backup is running
  */
 export async function sweepObjects(services: Services, options: SweepOptions & { maxShare: number }): Promise<ObjectSweep> {
   const { db, cas } = services
@@ -77,7 +76,7 @@ export async function sweepObjects(services: Services, options: SweepOptions & {
     return { looked_at, unneeded }
   }
 
-  /** Nobody can make a row for an object until the transaction ends, and the rows that were made since the first look count. */
+  /** No row for an object can be inserted until the transaction ends, and rows inserted since the first check count. */
   async function removeBatch(hashes: readonly string[]): Promise<string[]> {
     return await transact(services, async (tx) => {
       await lockSweep(tx)
@@ -89,8 +88,8 @@ export async function sweepObjects(services: Services, options: SweepOptions & {
 }
 
 /**
- * Ends the uploads of processes that have died: their bytes no longer count, and what they have written goes. Then removes what has been
- * released and was never published, such as the files of refused builds. Called every half minute.
+ * Ends the uploads of processes that have died: their bytes no longer count, and their objects are removed. Then removes released objects that
+ * were never published, such as the files of refused builds. Called every half minute.
  */
 export async function removeAbandonedUploads(services: Services, now: Date): Promise<void> {
   const { db, cas } = services
@@ -116,7 +115,7 @@ async function removeReleasedObjects(
   }
 }
 
-/** Answers the sizes of the objects that are gone. */
+/** Returns the sizes of the removed objects. */
 async function removeReleased(services: Services, objects: readonly ReleasedObject[], before: Date): Promise<number[]> {
   if (objects.length === 0) return []
   return await transact(services, async (tx) => {
@@ -134,7 +133,7 @@ async function removeReleased(services: Services, objects: readonly ReleasedObje
   })
 }
 
-/** The same hashes, at least so many at a time that a query for them is worth its way. */
+/** Groups hashes into batches that are large enough for a query. */
 async function* inBatches(lists: AsyncIterable<readonly string[]>): AsyncGenerator<string[]> {
   let batch: string[] = []
   for await (const hashes of lists) {

@@ -6,7 +6,7 @@ import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { releaseObjects } from './released-objects.ts'
 
-/** Held shared by those who make rows for objects, alone by the sweeper while it removes objects. */
+/** The advisory lock that is shared by inserts of rows for objects, and exclusive for the sweeper while it removes objects. */
 const sweepLock = sql`5377001::bigint`
 
 /** Every column that names an object of the storage, with the condition under which the object is needed for it. */
@@ -17,8 +17,8 @@ export const objectColumns = {
 } as const satisfies Record<string, string>
 
 /**
- * Keeps the sweeper from removing objects until the transaction ends. Each function that makes the first row for an object takes it, after the
- * project's lock, and then looks whether the object is still there.
+ * Keeps the sweeper from removing objects until the transaction ends. Each function that inserts the first row for an object takes it, after the
+ * project's lock, and then checks that the object still exists.
  */
 export async function holdSweeper(tx: Tx): Promise<void> {
   await sql`select pg_advisory_xact_lock_shared(${sweepLock})`.execute(tx)
@@ -42,7 +42,7 @@ const needed = sql.raw(
     .join(' or '),
 )
 
-/** Those of the hashes that no row of any project needs, and no edge that is behind: those may read what was released since `before`. */
+/** Returns the hashes that no row of any project needs, and no edge that lags behind: those may read objects released since `before`. */
 export async function findUnneeded(db: Db, hashes: readonly string[], before: Date): Promise<string[]> {
   const { rows } = await sql<{ sha256: string }>`
     select object.sha256 from unnest(${hashes}::text[]) as object (sha256)
@@ -54,8 +54,8 @@ export async function findUnneeded(db: Db, hashes: readonly string[], before: Da
 }
 
 /**
- * Deletes up to `limit` rows of blobs that were uploaded, that no deploy contains, and that nobody touched since then, and releases their
- * objects. Rows that a deploy is just taking are passed over.
+ * Deletes up to `limit` rows of uploaded blobs that no deploy contains and that were not touched since the instant, and releases their
+ * objects. Rows that a deploy is just using are skipped.
  */
 export async function releaseAbandonedBlobs(services: Services, before: Date, limit: number, now: Date): Promise<number> {
   return await transact(services, async (tx) => {

@@ -18,7 +18,7 @@ export function createCheckActivities({ db, cas, siteChecks, log }: CheckActivit
       if (!deploy) return 0
       const { files } = await readManifest(cas, deploy.manifest_sha256)
       const { recommendations, complete } = await siteChecks.findRecommendations(files, { payer: deploy.project_id, budgetMs })
-      // what the budget was too small for, it would be too small for again
+      // a retry would have the same budget, which is too small
       await setRecommendations(db, deploy_id, recommendations)
       log.info({ deploy_id, recommendations: recommendations.length, complete }, 'deploy checked')
       return recommendations.length
