@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { parseRootDir } from '../../core/build-plan.ts'
 import { invalid } from '../../core/errors.ts'
 import { maxPathBytes } from '../../core/limits.ts'
+import { parseRootDir } from '../../core/root-dir.ts'
 import { findRecommendations } from '../../services/deploys/deploys.ts'
 import { suspended } from '../../services/projects/projects.ts'
 import { createSite } from '../../services/sites/create-site.ts'

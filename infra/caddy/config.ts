@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { minBodyBytesPerSecond, slowBodyGraceMs, smallBodyBytes } from '../../core/limits.ts'
 import { challengePath } from '../acme/account.ts'
-import { orderedPlatformNames } from '../acme/platform-names.ts'
 import { type Config, required } from '../config.ts'
 import { certificatePaths } from './certificate-getter.ts'
+import { apiHosts, internalNames, platformNames } from './names.ts'
 
 /** Caddy's native configuration. */
 export type CaddyConfig = Readonly<Record<string, unknown>>
@@ -91,22 +91,6 @@ export function caddyConfig(config: Config): CaddyConfig {
 /** The admin socket requires this origin in every request, so that no web page can reach it. */
 export const adminOrigin = 'plinth-launcher'
 
-/** Every name and IP address of the platform; `*.` stands for one label. */
-function platformNames(config: Config): string[] {
-  const preview = new URL(config.urls.preview).hostname
-  const { platformDomain } = config.urls
-  return [...new Set([...apiHosts(config), preview, `*.${preview}`, platformDomain, `*.${platformDomain}`])]
-}
-
-/**
- * The names with a certificate of Caddy's own authority: all for which none is ordered. Caddy looks for these before it asks the edge, so no
- * other name may be among them.
- */
-export function internalNames(config: Config): string[] {
-  const ordered = orderedPlatformNames(config)
-  return platformNames(config).filter((name) => !ordered.includes(name))
-}
-
 /**
  * Certificates of all other names come from the edge at each handshake. For a name that the edge does not have either, Caddy asks for
  * permission to order a certificate and is refused: otherwise it would order one from a public authority, and the handshake would hang for
@@ -125,11 +109,7 @@ function automation({ secretKey, acme }: Config, internal: readonly string[]): J
   }
 }
 
-const apiHosts = ({ urls }: Config) => [
-  ...new Set([new URL(urls.base).hostname, new URL(urls.mcp).hostname, 'localhost', '127.0.0.1', '::1'].map(withoutBrackets)),
-]
 const withBrackets = (address: string) => (address.includes(':') && !address.startsWith('[') ? `[${address}]` : address)
-const withoutBrackets = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
 /** The methods that the processes behind Caddy can answer. Node's parser closes the connection for CONNECT and for unknown methods. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']

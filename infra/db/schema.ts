@@ -6,7 +6,7 @@ import type { Forge } from '../../core/git-events.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 
-// The tables after all migrations; test/db/schema.test.ts compares every column with PostgreSQL.
+// Longer than other files, because it is one list of all tables. The tables after all migrations; test/db/schema.test.ts compares every column with PostgreSQL.
 
 interface Projects {
   id: Generated<string>

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { foldersUpwards, lockFiles, type NodeMajor, type PackageManager } from '../../core/build-plan.ts'
+import { lockFiles, type NodeMajor, type PackageManager } from '../../core/build-plan.ts'
+import { foldersUpwards } from '../../core/root-dir.ts'
 import { pinnedManagers, pinnedNode } from '../../infra/toolchain-versions.ts'
 
 export interface InstallPlan {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { type BuildSettings, locateProject, noRootDir } from '../../core/build-plan.ts'
+import { type BuildSettings, noRootDir } from '../../core/build-plan.ts'
+import { locateProject } from '../../core/root-dir.ts'
 import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
 import { type FoundOutput, findStaticOutput } from '../output/output-folder.ts'
 import { planSource, type SourcePlan } from './source-plan.ts'

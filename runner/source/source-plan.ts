@@ -7,13 +7,13 @@ import {
   type BuildSettings,
   type Command,
   enginesOf,
-  foldersUpwards,
   type LockFile,
   lockFiles,
   type NodeMajor,
   type PackageManager,
   planBuild,
 } from '../../core/build-plan.ts'
+import { foldersUpwards } from '../../core/root-dir.ts'
 import { chooseNode, type NodeRequest } from './node-version.ts'
 
 export type SourcePlan =

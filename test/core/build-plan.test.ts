@@ -3,9 +3,7 @@ import {
   type BuildSettings,
   commandText,
   enginesOf,
-  foldersUpwards,
   type LockFile,
-  locateProject,
   noIndexInOutputDir,
   noOutputDir,
   noOutputFolder,
@@ -14,10 +12,9 @@ import {
   noStaticIndex,
   noStaticIndexIn,
   outputFolders,
-  parseRootDir,
   planBuild,
-  wrappingFolder,
 } from '../../core/build-plan.ts'
+import { foldersUpwards, locateProject, parseRootDir, wrappingFolder } from '../../core/root-dir.ts'
 
 const built = '{"scripts":{"build":"vite build"}}'
 const show = (packageJson: string | undefined, lock?: LockFile, settings?: BuildSettings) => {
