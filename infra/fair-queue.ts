@@ -1,4 +1,4 @@
-/** Why a request is not let into the waiting room: the payer has its share of it, or it is full. */
+/** Why a request may not wait: its payer has its share of the waiting room, or the room is full. */
 export type Overflow = 'payer' | 'server'
 
 export interface FairQueueLimits {

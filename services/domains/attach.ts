@@ -15,7 +15,7 @@ import { type DomainRecord, findDomain, insertDomain, isDomainAttached, noSuchDo
 import { checkDomainClaims, checkDomainQuota } from './quotas.ts'
 
 /**
- * Attaches a domain to a site, and starts the workflow that connects it. A claim of another project that was never proved gives way.
+ * Attaches a domain to a site, and starts the workflow that connects it. An unproven claim of another project is replaced after its time.
  * @param domain a name that `parseDomain` has accepted
  * @throws AppError in the specification's order: `conflict` when it is attached, the quota, suspension, the trash, claims and rate
  */
@@ -51,7 +51,7 @@ export function attachDomain(
   })
 }
 
-/** Ends the claim of another project that has not proved the domain in its time, and tells its owner. */
+/** Ends the claim of another project that has not proved the domain in time, and emails its owner. */
 async function replaceUnproven(
   tx: Tx,
   { config }: Services,

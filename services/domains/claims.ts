@@ -8,13 +8,13 @@ import type { DomainClaim, DomainRow, WantedDomain } from './domains.ts'
 
 // A project that deletes a domain and adds it again continues its claim: the age without a proof, and the pause between look-ups.
 
-/** Keeps the claims of domains that were just deleted. */
+/** Stores the claims of deleted domains. */
 export async function keepClaims(tx: Tx, deleted: readonly DomainRow[], now: Date): Promise<void> {
   if (deleted.length === 0) return
   const rows = deleted.map((row) => ({
     project_id: row.project_id,
     domain: row.domain,
-    // a project that has proved it begins a new claim
+    // a project that has proved the domain begins a new claim
     claimed_at: isVerified(row) ? null : row.claimed_at,
     looked_up_at: row.looked_up_at,
     released_at: now,
@@ -22,7 +22,7 @@ export async function keepClaims(tx: Tx, deleted: readonly DomainRow[], now: Dat
   await tx.insertInto('released_domains').values(rows).execute()
 }
 
-/** The project's claim to the domain that it adds, from now on kept in the row of the domain. Under the project's lock. */
+/** Takes the project's claim to a domain that it adds; the row of the domain keeps it from now on. Under the project's lock. */
 export async function resumeClaim(tx: Tx, { project_id, domain }: WantedDomain, now: Date): Promise<DomainClaim> {
   const released = await tx
     .deleteFrom('released_domains')
@@ -37,7 +37,7 @@ export async function resumeClaim(tx: Tx, { project_id, domain }: WantedDomain, 
   }
 }
 
-/** The domains of the project and those that it gave up not long ago, besides the wanted one. Exact under the project's lock. */
+/** Counts the domains of the project and those that it deleted recently, except the wanted one. Exact under the project's lock. */
 export async function countClaimedDomains(
   tx: Tx,
   { project_id, domain }: WantedDomain,
@@ -54,7 +54,7 @@ export async function countClaimedDomains(
   return rows[0] ?? { count: 0, next_free_at: null }
 }
 
-/** Look-ups of all domains of the project, by hand and by the platform. */
+/** The allowance for look-ups of all domains of the project, by the owner and by the platform. */
 export const lookUpAllowance = (project_id: string, pauseMs: number): Allowance => ({
   project_id,
   kind: 'domain_look_ups',

@@ -12,7 +12,7 @@ import { type DomainRun, findDomainOfRun, retryDomain, setConnected, setNextChec
 import { type DomainRecord, proveDomain, saveFindings, stateOf, withDomain } from './domains.ts'
 import type { DomainLook } from './look-up.ts'
 
-/** As {@link withDomain}; undefined also when the attempt has lost the domain. */
+/** As {@link withDomain}; also undefined when the attempt has lost the domain. */
 export const withDomainOfRun = <Result>(
   services: Services,
   run: DomainRun,
@@ -20,17 +20,17 @@ export const withDomainOfRun = <Result>(
 ): Promise<Result | undefined> =>
   withDomain(services, run.domain_id, async (tx, domain) => (domain.attempt === run.attempt ? await work(tx, domain) : undefined))
 
-/** The attempt looks later, at `next`. */
+/** Postpones the next look-up of the attempt to `next`. */
 export async function postponeCheck({ db }: Services, run: DomainRun, message: string, next: Date): Promise<DomainCheck> {
   if (await setNextCheck(db, run, next)) return { state: 'waiting', message, next_check_at: next.toISOString() }
-  // it was verified by hand in the meantime, or removed
+  // the owner has verified or removed it in the meantime
   const current = await findDomainOfRun(db, run)
   return current && isVerified(current) ? { state: 'verified' } : { state: 'stale' }
 }
 
 /**
- * Writes what a look of the workflow found: the domain is proved, looked up again at `next`, or given up after its time, of which the owner is
- * told.
+ * Stores the result of a look-up by the workflow: the domain is verified, looked up again at `next`, or given up after its time, with an email
+ * to the owner.
  */
 export async function saveLookOfRun(services: Services, run: DomainRun, look: DomainLook, next: Date): Promise<DomainCheck> {
   const { clock, log } = services
@@ -56,7 +56,7 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
   return check ?? { state: 'stale' }
 }
 
-/** Ends the connecting as the row of the certificate says, and tells the owner once. */
+/** Ends the attempt by the state of the certificate, and emails the owner once. */
 export async function settleDomain(services: Services, run: DomainRun): Promise<Settled> {
   const { config, clock, log } = services
   const settled = await withDomainOfRun(services, run, async (tx, domain): Promise<Settled> => {
@@ -71,7 +71,7 @@ export async function settleDomain(services: Services, run: DomainRun): Promise<
   return settled ?? 'stale'
 }
 
-/** How the workflow of a domain ends that finds it in a state. */
+/** The result of the workflow for each state of the domain. */
 const settledStates = {
   unverified: 'stale',
   given_up: 'stale',
@@ -81,7 +81,7 @@ const settledStates = {
   live: 'live',
 } as const satisfies Record<DomainState, Settled>
 
-/** Starts the next attempt to connect a stalled domain. False when there is another already, or nothing left to do. */
+/** Starts the next attempt to connect a stalled domain. False when there is another already, or nothing is left to do. */
 export function restartDomain(services: Services, domain: StartedDomain, now: Date): Promise<boolean> {
   return transact(services, async (tx) => {
     if (!(await retryDomain(tx, domain, now))) return false
@@ -97,7 +97,7 @@ export const emailOptions = ({ config, clock }: Services) => ({ sender: config.m
 const uncertified = ({ domain, site_name, certificate_error }: DomainRecord) =>
   uncertifiedEmail(domain, site_name, certificate_error ?? 'nothing')
 
-/** Where visitors open the domain; undefined for a wildcard. */
+/** The URL of the site at the domain; undefined for a wildcard. */
 function addressOf({ urls, http }: Config, { domain, secured }: DomainRecord): string | undefined {
   if (domain.startsWith('*.')) return undefined
   const url = new URL(urls.base)

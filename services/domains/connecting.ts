@@ -5,7 +5,7 @@ import { isDomainUnderWay, isUnverifiedDomain, isVerifiedDomain } from '../domai
 import type { Tx } from '../transact.ts'
 import { type DomainRecord, type DomainRow, domainRecords } from './domains.ts'
 
-/** Names one attempt to connect one domain. */
+/** Identifies one attempt to connect one domain. */
 export interface DomainRun {
   readonly domain_id: string
   readonly attempt: number
@@ -20,13 +20,13 @@ export function findDomainOfRun(db: Db, { domain_id, attempt }: DomainRun): Prom
   return domainRecords(db).where('domains.id', '=', domain_id).where('domains.attempt', '=', attempt).executeTakeFirst()
 }
 
-/** When the workflow looks next. False when another attempt owns the domain, or none. */
+/** Sets the next look-up of the workflow. False when the attempt does not own the domain. */
 export async function setNextCheck(db: Db, run: DomainRun, next_check_at: Date | null): Promise<boolean> {
   const changed = await updateOfRun(db, run).set({ next_check_at }).where(isUnverifiedDomain).executeTakeFirst()
   return changed.numUpdatedRows > 0n
 }
 
-/** The workflow of the attempt has nothing left to do. False when it was known. */
+/** Records that the workflow of the attempt is done. False when that was recorded before. */
 export async function setConnected(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
   const changed = await updateOfRun(tx, run)
     .set({ connected_at: now })
@@ -36,7 +36,7 @@ export async function setConnected(tx: Tx, run: DomainRun, now: Date): Promise<b
   return changed.numUpdatedRows > 0n
 }
 
-/** A new attempt for a domain whose workflow has ended or ends without success. False when there is another already. */
+/** Begins a new attempt for a domain whose workflow ends without success. False when there is another already. */
 export async function reopenDomain(tx: Tx, run: DomainRun): Promise<boolean> {
   const changed = await updateOfRun(tx, run)
     .set({ attempt: run.attempt + 1, connected_at: null })
@@ -44,13 +44,13 @@ export async function reopenDomain(tx: Tx, run: DomainRun): Promise<boolean> {
   return changed.numUpdatedRows > 0n
 }
 
-/** A new attempt instead of a stalled one; what was proved is kept. False when there is another already, or nothing left to do. */
+/** Replaces a stalled attempt with a new one; a proof is kept. False when there is another already, or nothing is left to do. */
 export async function retryDomain(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
   const changed = await updateOfRun(tx, run)
     .set({
       attempt: run.attempt + 1,
       connected_at: null,
-      // of one that has no ownership to look after
+      // for a domain without an ownership to check
       next_check_at: sql<Date>`case when ${isUnverifiedDomain} then ${now}::timestamptz else next_check_at end`,
     })
     .where(isDomainUnderWay)
@@ -59,8 +59,8 @@ export async function retryDomain(tx: Tx, run: DomainRun, now: Date): Promise<bo
 }
 
 /**
- * Domains whose workflow should have moved before the instant and did not, in the order of their ids: an unverified one looks again at
- * `next_check_at`, a verified one is connected when its workflow has ended.
+ * Lists domains whose workflow should have made progress before the instant, by id: an unverified one is looked up again at `next_check_at`, and
+ * a verified one is connected when its workflow ends.
  */
 export function listStalledDomains(db: Db, before: Date, limit: number, afterId?: string) {
   return db
@@ -76,7 +76,7 @@ export function listStalledDomains(db: Db, before: Date, limit: number, afterId?
     .execute()
 }
 
-/** Verified domains of sites outside the trash whose ownership is to be looked at again. */
+/** Lists verified domains of sites outside the trash whose ownership must be checked again. */
 export function listDueDomains(db: Db, now: Date, limit: number): Promise<DomainRow[]> {
   return db
     .selectFrom('domains')
@@ -90,7 +90,7 @@ export function listDueDomains(db: Db, now: Date, limit: number): Promise<Domain
     .execute()
 }
 
-/** The TXT record of a verified domain was not there for the first time. False when that was known. */
+/** Records that the TXT record of a verified domain is missing. False when that was recorded before. */
 export async function markMissing(tx: Tx, run: DomainRun, now: Date): Promise<boolean> {
   const changed = await updateOfRun(tx, run)
     .set({ missing_since: now })
@@ -101,8 +101,8 @@ export async function markMissing(tx: Tx, run: DomainRun, now: Date): Promise<bo
 }
 
 /**
- * Ends the verification of a domain whose TXT record has been missing too long, and gives it its next attempt. False when it
- * changed meanwhile. The caller holds the lock of the site and bumps its route.
+ * Ends the verification of a domain whose TXT record has been missing too long, and begins its next attempt. False when it has
+ * changed in the meantime. The caller holds the lock of the site and bumps its route.
  */
 export async function loseDomain(tx: Tx, run: DomainRun, now: Date, next_check_at: Date): Promise<boolean> {
   const changed = await updateOfRun(tx, run)

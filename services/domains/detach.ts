@@ -9,7 +9,7 @@ import { signalWorkflows } from '../workflow-messages.ts'
 import { keepClaims } from './claims.ts'
 import { type DomainRecord, type DomainRow, noSuchDomain, type WantedDomain, withDomain } from './domains.ts'
 
-/** Removes the row that {@link isDomainAttached} does not count; undefined when there is none. */
+/** Removes a row that {@link isDomainAttached} does not count; undefined when there is none. */
 export async function removeUnproven(
   tx: Tx,
   { domain, project_id }: WantedDomain,
@@ -27,21 +27,21 @@ export async function removeUnproven(
   return removed[0]
 }
 
-/** Its certificate goes with it. Undefined when the project has no such domain. The caller holds the lock of the site. */
+/** Deletes a domain with its certificate. Undefined when the project has no such domain. The caller holds the lock of the site. */
 async function deleteDomain(tx: Tx, projectId: string, id: string, now: Date): Promise<DomainRow | undefined> {
   const deleted = await tx.deleteFrom('domains').where('project_id', '=', projectId).where('id', '=', id).returningAll().execute()
   await keepClaims(tx, deleted, now)
   return deleted[0]
 }
 
-/** Detaches every domain of the site, under its lock; their certificates go with them. */
+/** Detaches every domain of the site with its certificate, under the site's lock. */
 export async function deleteDomainsOfSite(tx: Tx, siteId: string, now: Date): Promise<DomainRow[]> {
   const deleted = await tx.deleteFrom('domains').where('site_id', '=', siteId).returningAll().execute()
   await keepClaims(tx, deleted, now)
   return deleted
 }
 
-/** Detaches a domain; its certificate goes with it, and the edge learns of it with the commit. @throws AppError `not_found` */
+/** Detaches a domain and deletes its certificate. The edge is notified with the commit. @throws AppError `not_found` */
 export async function detachDomain(
   services: Services,
   { id: domain_id, project_id }: Pick<DomainRecord, 'id' | 'project_id'>,

@@ -9,7 +9,7 @@ import {
 } from '../../core/domains.ts'
 import type { AgreedLookup, Lookup } from '../../infra/dns/resolver.ts'
 
-/** Records that are shown of one kind; a zone may hold thousands. */
+/** The most records of one kind that are shown; a zone may have thousands. */
 const maxShown = 20
 const maxShownLength = 300
 const shown = (values: readonly string[]) => values.slice(0, maxShown).map((value) => value.slice(0, maxShownLength))
@@ -21,7 +21,7 @@ const diagnosis = (check: DiagnosisCheck, ok: boolean, found: readonly string[],
   message,
 })
 
-/** `unknown`: the name servers did not answer, or not alike, which says nothing about the record. */
+/** `unknown`: the name servers did not answer or disagree, which proves nothing about the record. */
 export type Ownership = 'proven' | 'missing' | 'unknown'
 
 export interface OwnershipVerdict {
@@ -49,7 +49,7 @@ export function judgeOwnership(txt: AgreedLookup<string>, domain: string, token:
   return verdict('missing', `the TXT record ${name} has another value: it must be the verification token`)
 }
 
-/** @param serverCount how many name servers were asked; a single one cannot disagree */
+/** @param serverCount the number of name servers; a single one cannot disagree */
 export function judgeServers(txt: AgreedLookup<string>, serverCount: number): Diagnosis | undefined {
   if (txt.kind === 'failed') return diagnosis('name_servers', false, [], `the name servers did not answer: ${txt.reason}`)
   if (serverCount < 2) return undefined
@@ -59,7 +59,7 @@ export function judgeServers(txt: AgreedLookup<string>, serverCount: number): Di
   return diagnosis('name_servers', !txt.disagreement, [], message)
 }
 
-/** A failed look-up is no missing record, and its message says so. */
+/** A failed look-up does not mean a missing record, and its message says so. */
 export function judgeAddresses(a: Lookup<string>, expected: readonly string[]) {
   const verdict = judgeA(recordsOf(a), expected)
   return a.kind === 'failed' ? { ...verdict, message: `the A record could not be looked up: ${a.reason}; try again` } : verdict
@@ -79,7 +79,7 @@ export function judgeAaaa(aaaa: Lookup<string>, expected: readonly string[]): Di
   return diagnosis('aaaa', true, found, found.length > 0 ? 'the AAAA record points to this platform' : 'there is no AAAA record')
 }
 
-/** An alias is as good as the address that it leads to. */
+/** A CNAME counts as the address to which it resolves. */
 export function judgeAlias(cname: Lookup<string>, aRecordOk: boolean): Diagnosis | undefined {
   const [target] = recordsOf(cname)
   if (cname.kind === 'failed') return undefined
@@ -90,7 +90,7 @@ export function judgeAlias(cname: Lookup<string>, aRecordOk: boolean): Diagnosis
   return diagnosis('cname', aRecordOk, [target], message)
 }
 
-/** The certificate of a wildcard needs the alias of its challenge. */
+/** The certificate of a wildcard needs the CNAME of its challenge. */
 export function judgeChallengeAlias(cname: Lookup<string>, name: string, alias: string): Diagnosis | undefined {
   if (cname.kind === 'failed') return undefined
   const found = recordsOf(cname)
@@ -118,5 +118,5 @@ export function judgeCaa(caa: Lookup<CaaRecord>, issuers: readonly string[], isW
   )
 }
 
-/** The one short form (RFC 5952), as URLs have it. */
+/** The canonical form of an address (RFC 5952), as in URLs. */
 const plainIpv6 = (address: string) => URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address

@@ -13,7 +13,7 @@ import { type Tx, transact } from '../transact.ts'
 
 export type DomainRow = Selectable<DB['domains']>
 
-/** A domain with its site, and what there is of its certificate. */
+/** A domain with the columns of its site and certificate. */
 export const domainRecords = (db: Db) =>
   db
     .selectFrom('domains')
@@ -30,13 +30,13 @@ export type DomainRecord = Awaited<ReturnType<ReturnType<typeof domainRecords>['
 
 const isIssuing = ({ acme }: Config) => acme.directory !== undefined
 
-/** As core `domainState`, with the settings of the platform. */
+/** The result of `domainState` in core, with the settings of the platform. */
 export const stateOf = (config: Config, domain: DomainRecord) => domainState(domain, isIssuing(config))
 
-/** As core `certificateStatus`, with the settings of the platform. */
+/** The result of `certificateStatus` in core, with the settings of the platform. */
 export const certificateStatusOf = (config: Config, domain: DomainRecord) => certificateStatus(domain, isIssuing(config))
 
-/** In the order in which they were added. */
+/** Lists domains in the order in which they were added. */
 export function listDomains(db: Db, projectId: string, siteId: string): Promise<DomainRecord[]> {
   return domainRecords(db)
     .where('domains.project_id', '=', projectId)
@@ -50,7 +50,7 @@ export function findDomain(db: Db, projectId: string, id: string): Promise<Domai
   return domainRecords(db).where('domains.project_id', '=', projectId).where('domains.id', '=', id).executeTakeFirst()
 }
 
-/** How many domains count against the quota; those of a site in the trash stay held. */
+/** Counts the domains against the quota, including those of sites in the trash. */
 export async function countDomains(db: Db, projectId: string): Promise<number> {
   const { count } = await db
     .selectFrom('domains')
@@ -65,9 +65,9 @@ export interface WantedDomain {
   readonly project_id: string
 }
 
-/** What a domain row begins with. */
+/** The first values of a domain's row. */
 export interface DomainClaim {
-  /** Since when the project claims the domain without having proved it. */
+  /** Since when the project has claimed the domain without a proof. */
   readonly claimed_at: Date
   readonly looked_up_at: Date | null
 }
@@ -97,8 +97,8 @@ export function insertDomain(
 }
 
 /**
- * Takes the permit for one look-up by hand; false when another was taken less than `intervalMs` ago. One statement decides, for all
- * processes; it waits for what else changes the domain at the moment. An instant far in the future was written by a clock that was wrong.
+ * Takes the permit for one look-up by the owner; false when another was taken less than `intervalMs` ago. One statement decides for all
+ * processes; it waits for concurrent changes of the domain. An instant far in the future comes from a wrong clock, and is ignored.
  */
 export async function takeLookUp(db: Db, projectId: string, id: string, now: Date, intervalMs: number): Promise<boolean> {
   const taken = await db
@@ -130,13 +130,13 @@ export function withDomain<Result>(
   })
 }
 
-/** What a look-up found, for those who look at the record. */
+/** The findings of a look-up, for the owner. */
 export interface Findings {
   readonly a_record: ARecordVerdict
   readonly diagnostics: Diagnostics
 }
 
-/** Writes what a look-up found, and when the platform looks next when that is given. Changes nothing when the row is gone. */
+/** Stores the findings of a look-up and, when given, the next look-up by the platform. Does nothing when the row is gone. */
 export async function saveFindings(db: Db, id: string, found: Findings, next_check_at?: Date): Promise<void> {
   await db
     .updateTable('domains')
@@ -161,7 +161,7 @@ export async function proveDomain(tx: Tx, id: string, found: Findings, now: Date
   return proved.numUpdatedRows > 0n
 }
 
-/** A day later, give or take an hour, so that domains which were added together are not looked up together for ever. */
+/** A day later, give or take an hour, so that domains that were added together spread out. */
 export const nextRecheck = (now: Date) =>
   new Date(now.getTime() + domainRecheckMs + (Math.random() - 0.5) * (domainRecheckMs / 12))
 

@@ -3,19 +3,19 @@ import { AcmeError } from '../../infra/acme/errors.ts'
 import { openPreflightCheck } from '../../infra/acme/preflight.ts'
 import type { Config } from '../../infra/config.ts'
 
-/** An authority changes its names in years. */
+/** How long the names of an authority are remembered; they hardly ever change. */
 const issuersPeriodMs = 3_600_000
 
 export interface LookUpParts {
   /** Names of the certificate authority in CAA records; nothing is refused while they are unknown. */
   readonly findIssuers?: (signal: AbortSignal) => Promise<readonly string[]>
-  /** Asks for our own token at the name, on port 80. */
+  /** Requests our own token at the name, on port 80. */
   readonly checkReach?: (name: string, signal: AbortSignal) => Promise<{ readonly ok: boolean; readonly message: string }>
 }
 
 /**
- * What is asked besides the name servers, as far as the settings allow it.
- * @throws ConfigError when a name server of the settings is no address
+ * Opens the checks besides name servers, as far as the settings allow them.
+ * @throws ConfigError when a name server in the settings is no IP address
  */
 export function openLookUpParts(config: Config): LookUpParts {
   if (config.secretKey === undefined) return {}
@@ -23,7 +23,7 @@ export function openLookUpParts(config: Config): LookUpParts {
   return config.acme.directory === undefined ? { checkReach } : { checkReach, findIssuers: openIssuers(config) }
 }
 
-/** Remembers what the authority said; one that does not answer is asked again the next time. */
+/** Remembers the names of the authority; one that does not answer is asked again the next time. */
 function openIssuers(config: Config): NonNullable<LookUpParts['findIssuers']> {
   const authorities = openAuthorities(config)
   let known: { readonly issuers: readonly string[]; readonly untilMs: number } | undefined

@@ -16,25 +16,25 @@ import {
 } from './diagnoses.ts'
 import { type LookUpParts, openLookUpParts } from './look-up-parts.ts'
 
-/** What the DNS says of a domain at one moment. */
+/** The result of one look-up of a domain. */
 export interface DomainLook {
   readonly ownership: Ownership
-  /** What was found of the TXT record and what to do, without the token. */
+  /** The finding about the TXT record and what to do, without the token. */
   readonly message: string
   readonly a_record: ARecordVerdict
   readonly diagnostics: readonly Diagnosis[]
 }
 
-/** Answers within 5 s whatever the name servers do, and never rejects. */
+/** Looks up a domain. It takes at most 5 s whatever the name servers do, and never rejects. */
 export type LookUpDomain = (domain: { readonly domain: string; readonly verification_token: string }) => Promise<DomainLook>
 
-/** What is left of 5 s is for reading answers and for the database. */
+/** The time limit; the rest of 5 s is left for parsing and for the database. */
 const inAllMs = 4000
 
 /** The `A` records that a domain should have. */
 export const servingAddresses = ({ dns }: Pick<Config, 'dns'>) => dns.servingIps.filter((address) => isIPv4(address))
 
-/** @throws ConfigError when a name server of the settings is no address */
+/** @throws ConfigError when a name server in the settings is no IP address */
 export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUpParts(config)): LookUpDomain {
   const { findIssuers, checkReach } = parts
   const servers = dnsServers(config.dns.servers)
@@ -55,7 +55,7 @@ export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUp
 
   return async ({ domain, verification_token }) => {
     const isWildcard = domain.startsWith('*.')
-    // any name answers for the wildcard that no record of its own has
+    // any name without a record of its own shows the wildcard's records
     const host = isWildcard ? `wildcard-check${domain.slice(1)}` : domain
     const [txt, a, aaaa, judgeCname, caa, issuers, port80] = await Promise.all([
       resolver.lookupAgreed(verificationName(domain), 'TXT'),
@@ -64,7 +64,7 @@ export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUp
       lookAtAlias(domain, host),
       resolver.lookupCaa(isWildcard ? domain.slice(2) : domain),
       findIssuers ? inTime(findIssuers, () => []) : [],
-      // a wildcard is proved through the DNS
+      // a wildcard is proved through DNS
       checkReach && !isWildcard ? reach(host, checkReach) : undefined,
     ])
     const { ownership, txt: proof } = judgeOwnership(txt, domain, verification_token)
@@ -90,7 +90,7 @@ async function reach(name: string, checkReach: NonNullable<LookUpParts['checkRea
   return { check: 'port_80', ok, found: [], message }
 }
 
-/** What the work answers, or what `otherwise` does when it fails or takes too long. */
+/** The result of the work, or that of `otherwise` when the work fails or takes too long. */
 async function inTime<T>(work: (signal: AbortSignal) => Promise<T>, otherwise: (error?: Error) => T): Promise<T> {
   const ended = new AbortController()
   const late = setTimeout(inAllMs, undefined, { signal: ended.signal }).then(() => otherwise())

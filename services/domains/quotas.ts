@@ -21,7 +21,7 @@ export async function checkDomainQuota(db: Db, { config }: Services, project: Pr
 }
 
 /**
- * Who deletes a domain and adds another keeps none of them, but each was looked up and kept from others for a while.
+ * Limits the domains that a project adds: each was looked up and reserved for a while, even when it is deleted again.
  * @throws AppError `conflict`; `too_many_requests` for more than {@link maxDomainAddsPerHour}
  */
 export async function checkDomainClaims(tx: Tx, { config, clock }: Services, project: ProjectRow, domain: string): Promise<void> {

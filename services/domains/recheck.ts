@@ -12,21 +12,21 @@ import { loseDomain, markMissing } from './connecting.ts'
 import { type DomainRecord, type DomainRow, nextRecheck, proveDomain, saveFindings, withDomain } from './domains.ts'
 import type { DomainLook } from './look-up.ts'
 
-/** An hour later the name servers may answer. */
+/** The pause when the name servers did not answer. */
 const unknownPauseMs = 3_600_000
 
-/** What a daily look found of the ownership of a verified domain. */
+/** The result of a daily check of a verified domain. */
 export type Recheck = 'proven' | 'missing' | 'lost' | 'unknown'
 
 /**
- * Takes the daily look at the ownership of a verified domain (addendum E14): one without its TXT record is lost after a day of grace, of which
- * the owner is told.
- * @param due the domain as it was before the look
+ * Stores the result of the daily ownership check of a verified domain (addendum E14). The verification ends when the TXT record stays missing for
+ * the grace period; the owner gets an email first.
+ * @param due the domain before the look-up
  */
 export async function recheckDomain(services: Services, due: DomainRow, look: DomainLook): Promise<Recheck> {
   const now = services.clock()
   const found = await withDomain(services, due.id, async (tx, domain): Promise<Recheck> => {
-    // whoever changed it in the meantime has looked later
+    // a change in the meantime is based on a later look-up
     if (domain.attempt !== due.attempt || !isVerified(domain)) return 'unknown'
     if (domain.proven_at?.getTime() !== due.proven_at?.getTime()) return 'proven'
     if (look.ownership === 'proven') {
@@ -43,7 +43,7 @@ export async function recheckDomain(services: Services, due: DomainRow, look: Do
   return found ?? 'unknown'
 }
 
-/** Ends the verification of a domain whose record was known to be missing, when its grace is over. */
+/** Ends the verification of a domain whose record is missing, when its grace is over. */
 async function lose(tx: Tx, services: Services, domain: DomainRecord, now: Date): Promise<boolean> {
   const { config, log } = services
   const { project_id, site_id, site_name } = domain
@@ -62,6 +62,6 @@ async function lose(tx: Tx, services: Services, domain: DomainRecord, now: Date)
   return true
 }
 
-/** The owner has a day in any case, however late it was noticed. */
+/** The owner always has a day, however late it was noticed. */
 const lastMoment = (provenAt: Date, now: Date) =>
   new Date(Math.max(provenAt.getTime() + domainProofPeriodMs, now.getTime() + domainRecheckMs))

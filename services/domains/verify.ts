@@ -27,8 +27,8 @@ import {
 import type { DomainLook } from './look-up.ts'
 
 /**
- * Takes one look-up of the domain and one of its project. False when the domain was looked up a moment ago.
- * @throws AppError `too_many_requests` when many domains of the project were
+ * Takes one look-up from the allowances of the domain and of its project. False when the domain was looked up a moment ago.
+ * @throws AppError `too_many_requests` when too many domains of the project were looked up
  */
 export function takeLookUps(services: Services, { id, project_id }: Pick<DomainRecord, 'id' | 'project_id'>): Promise<boolean> {
   const { checkIntervalMs } = services.config.dns
@@ -46,7 +46,7 @@ export function takeLookUps(services: Services, { id, project_id }: Pick<DomainR
 }
 
 /**
- * Writes what a look-up by hand found; the first proof changes the route, and the workflow of the domain goes on.
+ * Stores the result of a look-up by the owner. The first proof changes the route, and the workflow of the domain continues.
  * @throws AppError `not_found`; `conflict` when the site is in the trash
  */
 export async function saveLook(services: Services, domainId: string, look: DomainLook): Promise<DomainRecord> {
@@ -63,7 +63,7 @@ export async function saveLook(services: Services, domainId: string, look: Domai
   return saved
 }
 
-/** Whether an order waits after a failure whose cause seems to be mended. */
+/** Whether an order waits after a failure whose cause seems to be fixed. */
 const mayBeCertified = (config: Config, domain: DomainRecord): domain is DomainRecord & { order_id: string } =>
   domain.order_id !== null &&
   certificateStatusOf(config, domain) === 'error' &&

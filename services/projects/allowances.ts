@@ -11,9 +11,9 @@ export interface Allowance {
 }
 
 /**
- * Takes one of the allowance. Undefined when it was taken, else the instant from which the next may be. One statement decides for all
- * processes, and the row stays locked until the transaction ends: take it last. Instants in the future of the period were written by a
- * clock that was wrong.
+ * Takes one from the allowance. Undefined when it was taken, otherwise the instant from which the next one is available. One statement decides
+ * for all processes, and the row stays locked until the transaction ends, so take it last. Instants beyond the period come from a wrong clock,
+ * and are ignored.
  */
 export async function takeAllowance(db: Db, allowance: Allowance, now: Date): Promise<Date | undefined> {
   const { project_id, kind, limit, periodMs } = allowance

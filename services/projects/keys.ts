@@ -9,7 +9,7 @@ import type { Services } from '../services.ts'
 
 export type KeyRow = Selectable<DB['keys']>
 
-/** A live key with what its requests need to know of the project. */
+/** A live key with the facts about its project that requests need. */
 export interface KeyWithProject {
   readonly id: string
   readonly name: string
@@ -34,7 +34,7 @@ export function findKey(db: Db, id: string): Promise<KeyWithProject | undefined>
     .executeTakeFirst()
 }
 
-/** Makes a key of the project. Its text is shown once: only the hash of its secret is kept. */
+/** Creates a key of the project. Its text is shown once, because only the hash of its secret is stored. */
 export async function createKey(
   { db, log }: Services,
   { project_id, name, scope }: Pick<KeyRow, 'project_id' | 'name' | 'scope'>,
@@ -61,7 +61,7 @@ export function listKeys(db: Db, projectId: string): Promise<KeyRow[]> {
     .execute()
 }
 
-/** The key stops working at once. @throws AppError `not_found` when the project has no such live key */
+/** Revokes a key, which stops working at once. @throws AppError `not_found` when the project has no such live key */
 export async function revokeKey({ db, log, clock }: Services, project_id: string, key_id: string): Promise<void> {
   const result = await db
     .updateTable('keys')

@@ -39,7 +39,7 @@ export async function findPlanOfSite(db: Db, siteId: string): Promise<PlanName |
 export const suspended = () => paymentRequired('the project is suspended for non-payment; pay the bill, then try again')
 
 /**
- * A transaction under the project's lock, so that its quotas are counted and its permits given one request at a time. Every transaction that
+ * A transaction under the project's lock, so that its quotas are counted and its permits granted one request at a time. Every transaction that
  * needs this lock takes it first: the locks of sites and rows come after it.
  */
 export function withProject<Result>(
@@ -70,7 +70,7 @@ function lockProject(tx: Tx, id: string | Expression<string>): Promise<ProjectRo
   return tx.selectFrom('projects').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
 }
 
-/** A change of the suspension reaches the edge with the commit. */
+/** Changes a project; the edge is notified of a changed suspension with the commit. */
 export function updateProject(
   services: Services,
   id: string,

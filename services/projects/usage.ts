@@ -3,8 +3,8 @@ import type { Db } from '../../infra/db/database.ts'
 import type { Tx } from '../transact.ts'
 
 /**
- * Deploys that the project had accepted since then, and when the oldest of them was. Those of a site that was removed for good are not
- * counted: they are older, unless the period in the trash is shorter than the time that is asked about.
+ * Counts the deploys of the project that were accepted since the instant, and returns the instant of the oldest. Deploys of removed sites do not
+ * count: they are older, unless the trash period is shorter than the time in question.
  */
 export async function countDeploysSince(db: Db, projectId: string, since: Date): Promise<{ count: number; oldest: Date | null }> {
   return await db

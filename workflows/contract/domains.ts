@@ -11,7 +11,7 @@ export interface DomainInput {
 
 export type DomainRun = Pick<DomainInput, 'domain_id' | 'attempt'>
 
-/** What a look at a domain tells its workflow. `stale`: another attempt owns the domain, or it is gone. */
+/** The result of a check of a domain. `stale`: another attempt owns the domain, or it is gone. */
 export type DomainCheck =
   | { readonly state: 'verified' }
   /** `message`: what is missing, for operators. */
@@ -19,7 +19,7 @@ export type DomainCheck =
   | { readonly state: 'given_up' }
   | { readonly state: 'stale' }
 
-/** `none`: there is a certificate already, or none is wanted. */
+/** `none`: there is a certificate already, or none is needed. */
 export type CertificateStep =
   | { readonly state: 'none' }
   | { readonly state: 'ordered'; readonly order: OrderInput; readonly owner: { project_id: string; site_id: string } }
@@ -27,7 +27,7 @@ export type CertificateStep =
   | { readonly state: 'waiting' }
   | { readonly state: 'stale' }
 
-/** `pending`: its certificate is still ordered. */
+/** `pending`: its certificate is still being ordered. */
 export type Settled = 'live' | 'without_certificate' | 'pending' | 'stale'
 
 /** How the workflow of a domain ends. */
@@ -36,15 +36,15 @@ export type DomainOutcome = Exclude<Settled, 'pending'> | 'given_up'
 /** Activities of the control queue, implemented in `activities/domains.ts` and `activities/recheck-domains.ts`. Each may be repeated. */
 export interface DomainActivities {
   /**
-   * What the row says and, unless it is verified already, what the DNS says. Writes what was found and when the next look is.
-   * @param input.look false asks only the row
+   * Checks the row and, unless the domain is verified already, its DNS records. Stores the findings and the instant of the next look-up.
+   * @param input.look false checks only the row
    */
   checkDomain(input: DomainRun & { readonly look: boolean; readonly pause_ms: number }): Promise<DomainCheck>
   /** Writes the order of a certificate, for which the workflow has to start the child. */
   beginCertificate(run: DomainRun): Promise<CertificateStep>
-  /** Ends the connecting as the row of the certificate says, and tells the owner once. */
+  /** Ends the attempt by the state of the certificate, and emails the owner once. */
   settleDomain(run: DomainRun): Promise<Settled>
-  /** Looks at the ownership of every verified domain whose day has come; answers a line for operators. */
+  /** Checks the ownership of every verified domain that is due; returns a line for operators. */
   recheckDomains(): Promise<string>
 }
 
@@ -70,7 +70,7 @@ export function domainStart(
   }
 }
 
-/** The domain was verified by hand or removed: its workflow looks again. */
+/** Signals that the owner has verified or removed the domain, so that its workflow looks again. */
 export const domainChangedSignal = (domain: DomainRun): WorkflowSignal<never> => ({
   workflow_id: domainWorkflowId(domain),
   signal: signals.changed,

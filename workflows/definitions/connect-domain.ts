@@ -25,7 +25,7 @@ const { checkDomain } = step('look for the TXT record that proves the ownership'
 const { beginCertificate } = step('order a certificate, if there is none')
 const { settleDomain } = step('tell the owner how it ended')
 
-/** Looks for the proof of a domain's ownership until it is there, has a certificate issued, and tells the owner. */
+/** Looks for the TXT record of a domain until it is there, has a certificate issued, and emails the owner. */
 export async function connectDomain(input: DomainInput): Promise<DomainOutcome> {
   const changed = createSignalFlag(signals.changed, 'The domain was verified by hand or removed: look at it again.')
   /** Returns early when the domain has changed. */
@@ -43,7 +43,7 @@ type Wait = (pauseMs: number, summary: string) => Promise<void>
 
 async function waitForProof(input: DomainInput, wait: Wait): Promise<'verified' | 'given_up' | 'stale'> {
   let pauseMs = input.check_interval_ms
-  // who adds a domain learns the value of the record only then
+  // the owner learns the value of the record only when the domain is added, so the first look-up comes later
   for (let look = false; ; look = true) {
     const check = await checkDomain({ ...runOf(input), look, pause_ms: pauseMs })
     if (check.state !== 'waiting') return check.state
@@ -83,7 +83,7 @@ async function issue({ order, owner }: Extract<CertificateStep, { state: 'ordere
       typedSearchAttributes: typedSearchAttributes(attributes),
     })
   } catch (error) {
-    // somebody else has started it, or it was ended from outside: the row of the certificate tells what comes next
+    // it was started elsewhere, or ended from outside: the row of the certificate decides what comes next
     if (isCancellation(error)) throw error
   }
 }
