@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { chmod, mkdir, rm } from 'node:fs/promises'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import { type AddressInfo, connect, Server as NetServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Duplex } from 'node:stream'
+import { createServer } from './http.ts'
 
 /** A unix socket, or a port of the loopback address (0: a free one). */
 export type Listen = { readonly path: string } | { readonly port: number }

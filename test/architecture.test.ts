@@ -151,6 +151,10 @@ test('a package is imported in its one place', () => {
   expect(wrong).toEqual([])
 })
 
+test('nothing imports more than types of node:http, which would load undici', () => {
+  expect(imports.filter(({ target, erased }) => target === 'node:http' && !erased)).toEqual([])
+})
+
 test('only the settings read the environment, besides the scripts that run inside a sandbox', () => {
   const readers = sources.filter(
     (file) => !file.endsWith('.mjs') && /process\.env\b/.test(readFileSync(join(root, file), 'utf8')),

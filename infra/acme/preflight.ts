@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { request } from 'node:http'
 import { isIPv6 } from 'node:net'
 import type { Config } from '../config.ts'
 import { openResolver, type Resolver } from '../dns/resolver.ts'
 import { dnsServers } from '../dns/servers.ts'
+import { request } from '../http.ts'
 import { isPublicAddress } from '../net/public-address.ts'
 import { acmeAccount, challengePath } from './account.ts'
 

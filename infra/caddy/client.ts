@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { type IncomingMessage, request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { isDeepStrictEqual } from 'node:util'
+import { request } from '../http.ts'
 import { adminOrigin, type CaddyConfig } from './config.ts'
 
 /**

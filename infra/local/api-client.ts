@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
-import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { request } from '../http.ts'
 
 export interface ApiAnswer {
   readonly status: number

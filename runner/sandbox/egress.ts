@@ -1,7 +1,7 @@
 import { lookup, Resolver } from 'node:dns/promises'
-import { createServer } from 'node:http'
 import { connect, isIP, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { createServer } from '../../infra/http.ts'
 import { isPublicAddress } from '../../infra/net/public-address.ts'
 
 export interface EgressPolicy {
