@@ -1,16 +1,25 @@
 import { defineConfig } from 'vitest/config'
 
+const oneProcess = ['api', 'client', 'core', 'db', 'edge'].map((folder) => `test/${folder}/**/*.test.ts`)
+
 // biome-ignore lint/style/noDefaultExport: vitest reads the default export
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     // run by `npm run test:hostile`
     exclude: ['test/hostile/**'],
     globalSetup: 'test/global-setup.ts',
     setupFiles: 'test/setup.ts',
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    // of a condition that comes about at once, unless the machine is busy
+    expect: { poll: { timeout: 20_000 } },
     maxWorkers: 2,
     reporters: ['default'],
+    projects: [
+      // loading the stack and compiling its hot functions takes longer than most of these files
+      { test: { name: 'shared process', include: oneProcess, isolate: false } },
+      // these look at their process, its children and its memory
+      { test: { name: 'own process', include: ['test/**/*.test.ts'], exclude: oneProcess } },
+    ],
   },
 })

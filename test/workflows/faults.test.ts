@@ -29,7 +29,9 @@ test('with Temporal away a deploy is answered as queued at once and goes live wh
   const first = await send(site.id)
   const second = await send(site.id)
   expect([first.status, first.body.status, second.status]).toEqual([200, 'queued', 200])
-  expect(Math.max(first.ms, second.ms)).toBeLessThan(300)
+  // starting a workflow would take 20 s; of a few answers a busy machine holds up all but one
+  const soonest = async () => Math.min((await send(site.id)).ms, (await send(site.id)).ms)
+  await expect.poll(soonest).toBeLessThan(300)
   await w.startTemporal({ forget: false })
   expect((await w.ended(second.body.id, owner.key)).status).toBe('active')
   expect(['active', 'superseded']).toContain((await w.ended(first.body.id, owner.key)).status)
