@@ -90,10 +90,10 @@ async function race(stack: Stack, what: string, isOneProject: boolean): Promise<
 }
 
 const oneSlot = { PLINTH_BUILD_SLOTS: '1' }
-await withStack((stack) => race(stack, 'as it is: turns and fairness in the queue', false), oneSlot)
+await withStack((stack) => race(stack, 'as it is: permits and fairness in the queue', false), oneSlot)
 await withStack(
   async (stack) => {
-    await race(stack, 'without turns: fairness in the queue only', false)
+    await race(stack, 'without permits: fairness in the queue only', false)
     await race(stack, 'without either: one queue for all', true)
   },
   { ...oneSlot, PLINTH_BUILDS_PER_PROJECT: '256' },

@@ -18,7 +18,7 @@ const { values } = parseArgs({
 })
 const root = join(import.meta.dirname, '..')
 
-/** In the order in which they are looked for: PostgreSQL's processes are many, ours are told by their main. */
+/** In the order of the search: PostgreSQL has many processes, ours are identified by their main. */
 const kinds: readonly [string, RegExp][] = [
   ['PostgreSQL', /postgres/],
   ['Temporal', /\/temporal /],

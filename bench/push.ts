@@ -71,7 +71,7 @@ async function pushOneByOne(stack: Stack, { call, host, push, tell }: Connected)
   const samples = Object.fromEntries(steps.map((step): [string, number[]] => [step, []]))
   for (let run = -warmUps; run < runs; run++) {
     const commit = push(`run ${run}`)
-    // as pushes come: the process for the next fetch has been started meanwhile
+    // like usual pushes: the process for the next fetch has been started before
     await pause(2500)
     const startedAt = Date.now()
     const served = waitServed(stack, host, page(`run ${run}`), pauseMs).then(() => Date.now())

@@ -4,7 +4,7 @@ import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra
 import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
 
 export interface FactsReader extends AsyncDisposable {
-  /** Resolves when the thread has been started for the first time, which takes about 0.1 s: for whoever has little time for reading. */
+  /** Resolves when the first thread has started, which takes about 0.1 s, for callers that have little time for reading. */
   started(): Promise<void>
   /**
    * The facts of the files, in their order; none for a file that takes the thread too long or too much memory.

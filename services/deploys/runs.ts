@@ -134,26 +134,18 @@ function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd
     .executeTakeFirst()
 }
 
-/** What a build of the run was made of, until it ends, and the preview that it is for. Undefined when another run owns the deploy. */
+/** Selects the run's deploy; nothing when another run owns it. */
+const deployOfRun = (db: Db, run: DeployRun) =>
+  db.selectFrom('deploys').where('id', '=', run.deploy_id).where('attempt', '=', run.attempt).where('run_id', '=', run.run_id)
+
+/** The source of the run's build, until it ends, and its preview. Undefined when another run owns the deploy. */
 export function findBuildOfRun(tx: Tx, run: DeployRun): Promise<Pick<DeployRow, 'source_sha256' | 'git_preview_id'> | undefined> {
-  return tx
-    .selectFrom('deploys')
-    .select(['source_sha256', 'git_preview_id'])
-    .where('id', '=', run.deploy_id)
-    .where('attempt', '=', run.attempt)
-    .where('run_id', '=', run.run_id)
-    .executeTakeFirst()
+  return deployOfRun(tx, run).select(['source_sha256', 'git_preview_id']).executeTakeFirst()
 }
 
 /** The state of the run's deploy; undefined when another run owns it. */
 export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow, 'status' | 'error'> | undefined> {
-  return db
-    .selectFrom('deploys')
-    .select(['status', 'error'])
-    .where('id', '=', run.deploy_id)
-    .where('attempt', '=', run.attempt)
-    .where('run_id', '=', run.run_id)
-    .executeTakeFirst()
+  return deployOfRun(db, run).select(['status', 'error']).executeTakeFirst()
 }
 
 /** Lists deploys after `afterId` that have not changed since `before`, by id: a crash may have left them. */
