@@ -1,8 +1,5 @@
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { isDeepStrictEqual } from 'node:util'
-import { request } from '../http.ts'
+import { Agent, request } from 'undici'
 import { adminOrigin, type CaddyConfig } from './config.ts'
 
 /**
@@ -16,51 +13,45 @@ export async function pushCaddyConfig(socketPath: string, config: CaddyConfig): 
       return await push(socketPath, config)
     } catch (error) {
       // the admin server that is being replaced may close a connection that it has just accepted
-      if (tries === 5 || !['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      if (tries === 5 || (error as { code?: string }).code !== 'UND_ERR_SOCKET') throw error
     }
   }
 }
 
 async function push(socketPath: string, config: CaddyConfig): Promise<void> {
-  const current = async () => JSON.parse((await call(socketPath, { method: 'GET', path: '/config/' })).body) as unknown
+  await using agent = closing(new Agent({ connect: { socketPath }, headersTimeout: 20_000 }))
+  const call = (method: 'GET' | 'POST', path: string, body?: CaddyConfig) =>
+    request(`http://caddy${path}`, {
+      method,
+      dispatcher: agent,
+      // loading a configuration replaces the admin server, which resets kept-alive connections
+      reset: true,
+      headers: { origin: `http://${adminOrigin}`, ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+  const current = async () => (await call('GET', '/config/')).body.json()
 
   if (isDeepStrictEqual(await current(), config)) return
-  const { status, body } = await call(socketPath, { method: 'POST', path: '/load', body: JSON.stringify(config) })
-  if (status !== 200) throw new Error(`Caddy refused its configuration: ${body.trim()}`)
+  const answer = await call('POST', '/load', config)
+  const text = await answer.body.text()
+  if (answer.statusCode !== 200) throw new Error(`Caddy refused its configuration: ${text.trim()}`)
   if (!isDeepStrictEqual(await current(), config)) throw new Error('Caddy runs another configuration than the one it was given')
 }
 
 /** Whether Caddy's admin socket answers. */
 export async function isCaddyUp(socketPath: string): Promise<boolean> {
+  await using agent = closing(new Agent({ connect: { socketPath, timeout: 1000 }, headersTimeout: 2000 }))
   try {
-    await call(socketPath, { method: 'GET', path: '/config/admin', timeoutMs: 2000 })
+    const { body } = await request('http://caddy/config/admin', {
+      dispatcher: agent,
+      reset: true,
+      headers: { origin: `http://${adminOrigin}` },
+    })
+    await body.dump()
     return true
   } catch {
     return false
   }
 }
 
-interface Call {
-  readonly method: 'GET' | 'POST'
-  readonly path: string
-  readonly body?: string
-  readonly timeoutMs?: number
-}
-
-/** Over a connection of its own: loading a configuration replaces the admin server, which resets what is kept alive. */
-async function call(
-  socketPath: string,
-  { method, path, body, timeoutMs = 20_000 }: Call,
-): Promise<{ status: number; body: string }> {
-  const headers = {
-    host: 'caddy',
-    origin: `http://${adminOrigin}`,
-    ...(body !== undefined && { 'content-type': 'application/json' }),
-  }
-  const outgoing = request({ socketPath, method, path, headers, agent: false, signal: AbortSignal.timeout(timeoutMs) })
-  // one after the answer has begun ends the reading of its body
-  outgoing.on('error', () => undefined)
-  outgoing.end(body)
-  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
-  return { status: response.statusCode ?? 0, body: await text(response) }
-}
+const closing = (agent: Agent) => Object.assign(agent, { [Symbol.asyncDispose]: () => agent.close() })
