@@ -30,11 +30,16 @@ test('with Temporal away a deploy is answered as queued at once and goes live wh
   const second = await send(site.id)
   expect([first.status, first.body.status, second.status]).toEqual([200, 'queued', 200])
   // starting a workflow would take 20 s; of a few answers a busy machine holds up all but one
-  const soonest = async () => Math.min((await send(site.id)).ms, (await send(site.id)).ms)
+  let last = second
+  const soonest = async () => {
+    const earlier = await send(site.id)
+    last = await send(site.id)
+    return Math.min(earlier.ms, last.ms)
+  }
   await expect.poll(soonest).toBeLessThan(300)
   await w.startTemporal({ forget: false })
-  expect((await w.ended(second.body.id, owner.key)).status).toBe('active')
-  expect(['active', 'superseded']).toContain((await w.ended(first.body.id, owner.key)).status)
+  expect((await w.ended(last.body.id, owner.key)).status).toBe('active')
+  for (const { body } of [first, second]) expect(['active', 'superseded']).toContain((await w.ended(body.id, owner.key)).status)
 })
 
 test('a deploy whose workflow Temporal has lost is started again as its next attempt and goes live once', async () => {
