@@ -1,4 +1,5 @@
 import { maxPathBytes } from './limits.ts'
+import { isServiceFile } from './service-files.ts'
 
 /** One published file. `size` in bytes. */
 export interface ManifestEntry {
@@ -25,7 +26,7 @@ export type PathVerdict =
 export function judgePath(raw: string): PathVerdict {
   const verdict = normalisePath(raw)
   if (verdict.kind === 'bad') return verdict
-  return isServicePath(verdict.path) ? { kind: 'skip', path: verdict.path } : verdict
+  return isServiceFile(verdict.path) ? { kind: 'skip', path: verdict.path } : verdict
 }
 
 /** As {@link judgePath}, for the source of a build: only repositories and installed packages are left out. */
@@ -66,13 +67,4 @@ function utf8Length(text: string): number {
     bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
   }
   return bytes
-}
-
-const serviceNames = new Set(['.git', '.gitignore', '.npmrc', '.ds_store', 'thumbs.db', 'node_modules'])
-
-/** Compared case-insensitively, because a case-insensitive copy of the tree would merge the names. */
-function isServicePath(path: string): boolean {
-  const segments = path.toLowerCase().split('/')
-  if (segments[0] === '__svc') return true
-  return segments.some((segment) => serviceNames.has(segment) || segment.startsWith('.env'))
 }

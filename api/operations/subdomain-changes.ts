@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { cancelSubdomainChange, requestSubdomainChange } from '../../services/sites/change-subdomain.ts'
+import { cancelSubdomainChange, requestSubdomainChange } from '../../services/sites/subdomain-changes.ts'
 import { operation } from '../operation.ts'
 import { readSubdomain, subdomainField } from '../subdomains.ts'
 import { isoTime, site_id, time } from '../views/fields.ts'

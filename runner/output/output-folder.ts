@@ -1,15 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  type BuildSettings,
-  noIndexInOutputDir,
-  noOutputDir,
-  noOutputFolder,
-  noOutputIndex,
-  noStaticIndex,
-  noStaticIndexIn,
-  outputFolders,
-} from '../../core/build-plan.ts'
+import { type BuildSettings, noStaticIndex, noStaticIndexIn } from '../../core/build-plan.ts'
+import { noIndexInOutputDir, noOutputDir, noOutputFolder, noOutputIndex, outputFolders } from '../../core/output-folders.ts'
 import { isRealFolder } from '../sandbox/hostile-tree.ts'
 
 /** The folder to publish, and what is said when it holds no index.html; or why there is none. */

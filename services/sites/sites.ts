@@ -5,7 +5,7 @@ import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
-import { pendingChange } from './subdomain-changes.ts'
+import { pendingChange } from './subdomain-change-rows.ts'
 import { holdSubdomain } from './subdomains.ts'
 
 /** A site with its pending subdomain change; both members are null when there is none. */

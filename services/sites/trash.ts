@@ -9,7 +9,7 @@ import { transact } from '../transact.ts'
 import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
 import { checkSiteQuota } from './quotas.ts'
 import { lockSite, noSuchSite, type SiteRow, withChange } from './sites.ts'
-import { cancelSubdomainChange } from './subdomain-changes.ts'
+import { cancelSubdomainChange } from './subdomain-change-rows.ts'
 
 /** Lists the project's sites in the trash, the next to be removed first. */
 export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> {

@@ -4,16 +4,12 @@ import {
   commandText,
   enginesOf,
   type LockFile,
-  noIndexInOutputDir,
-  noOutputDir,
-  noOutputFolder,
-  noOutputIndex,
   noRootDir,
   noStaticIndex,
   noStaticIndexIn,
-  outputFolders,
   planBuild,
 } from '../../core/build-plan.ts'
+import { noIndexInOutputDir, noOutputDir, noOutputFolder, noOutputIndex, outputFolders } from '../../core/output-folders.ts'
 import { foldersUpwards, locateProject, parseRootDir, wrappingFolder } from '../../core/root-dir.ts'
 
 const built = '{"scripts":{"build":"vite build"}}'

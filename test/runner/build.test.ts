@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { outputFolders } from '../../core/build-plan.ts'
+import { outputFolders } from '../../core/output-folders.ts'
 import { zip } from '../infra/archives.ts'
 import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
 

@@ -1,7 +1,7 @@
 import { heartbeat } from '@temporalio/activity'
 import { purgeSite } from '../../services/removal/purge-site.ts'
 import type { Services } from '../../services/services.ts'
-import { switchSubdomain } from '../../services/sites/change-subdomain.ts'
+import { switchSubdomain } from '../../services/sites/subdomain-changes.ts'
 import type { SiteActivities } from '../contract/sites.ts'
 
 /** The steps after long waits. The row decides, not the timer. */
