@@ -22,7 +22,7 @@ export async function readArchive(path: string, options: ArchiveOptions): Promis
   if (!format) throw invalid('this is not an archive that can be opened; send a tar.gz or a zip')
   const reading = startReading(size, options)
   await (format === 'zip' ? readZip(file.fd, reading) : readTarGz(file, reading))
-  return { paths: reading.admission.files, skipped_paths: reading.admission.skipped.list() }
+  return { paths: reading.filter.files, skipped_paths: reading.filter.skipped.list() }
 }
 
 async function formatOf(file: FileHandle): Promise<ArchiveFormat | undefined> {

@@ -1,5 +1,5 @@
 import { AppError, invalid } from '../../core/errors.ts'
-import { type Admission, createAdmission } from './admission.ts'
+import { createEntryFilter, type EntryFilter } from './entry-filter.ts'
 
 export interface ArchiveFile {
   /** Normalised, relative, unique, inside the tree, and never below another file. */
@@ -20,9 +20,9 @@ export interface ArchiveOptions {
   readonly onFile: (file: ArchiveFile) => Promise<void>
 }
 
-/** The state that the reader of a format works with: entries go to `admission`, and bytes through `countBytes`. */
+/** The state that the reader of a format works with: entries go to `filter`, and bytes through `countBytes`. */
 export interface ArchiveReading extends ArchiveOptions {
-  readonly admission: Admission
+  readonly filter: EntryFilter
   readonly countEntry: () => void
   /** Counts bytes of files. @throws AppError above the limit */
   readonly countBytes: (bytes: number) => void
@@ -41,7 +41,7 @@ export function startReading(size: number, options: ArchiveOptions): ArchiveRead
   let inflated = 0
   return {
     ...options,
-    admission: createAdmission(),
+    filter: createEntryFilter(),
     countEntry() {
       entries += 1
       if (entries > options.maxEntries) throw tooManyEntries(options.maxEntries)

@@ -74,12 +74,12 @@ class TarReader {
   }
 
   async #handle(entry: ReadEntry): Promise<void> {
-    const { admission, countEntry, onFile } = this.#reading
+    const { filter, countEntry, onFile } = this.#reading
     countEntry()
-    const path = regular.has(entry.type) && !entry.path.endsWith('/') ? admission.admitFile(entry.path) : undefined
+    const path = regular.has(entry.type) && !entry.path.endsWith('/') ? filter.acceptFile(entry.path) : undefined
     if (path === undefined) {
-      if (folder.has(entry.type) || entry.path.endsWith('/')) admission.passFolder(entry.path)
-      else if (!regular.has(entry.type)) admission.skip(entry.path)
+      if (folder.has(entry.type) || entry.path.endsWith('/')) filter.passFolder(entry.path)
+      else if (!regular.has(entry.type)) filter.skip(entry.path)
       entry.resume()
       return
     }
@@ -99,7 +99,7 @@ class TarReader {
   #skip(entry: ReadEntry): void {
     try {
       this.#reading.countEntry()
-      if (!entry.meta) this.#reading.admission.skip(entry.path)
+      if (!entry.meta) this.#reading.filter.skip(entry.path)
     } catch (error) {
       this.#fail(error)
     }

@@ -9,7 +9,7 @@ const folderType = 0o040_000
 
 /** Reads a zip by its central directory. The caller keeps the file descriptor. */
 export async function readZip(fd: number, reading: ArchiveReading): Promise<void> {
-  const { admission } = reading
+  const { filter } = reading
   const zip = await readable(
     fromFdPromise(fd, {
       autoClose: false,
@@ -28,10 +28,10 @@ export async function readZip(fd: number, reading: ArchiveReading): Promise<void
     const mode = entry.externalFileAttributes >>> 16
     const type = mode & typeMask
     if (name.endsWith('/') || type === folderType) {
-      admission.passFolder(name)
+      filter.passFolder(name)
       continue
     }
-    const path = type === 0 || type === regularType ? admission.admitFile(name) : admission.skip(name)
+    const path = type === 0 || type === regularType ? filter.acceptFile(name) : filter.skip(name)
     if (path === undefined) continue
     if (entry.isEncrypted()) throw invalid(`${path} in the zip is encrypted; pack the folder without a password`)
     await reading.onFile({ path, executable: (mode & 0o111) !== 0, bytes: contentOf(zip, entry, path, reading) })

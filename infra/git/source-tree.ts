@@ -1,6 +1,6 @@
 import type { TreeEntry } from 'isomorphic-git'
 import { judgeSourcePath } from '../../core/manifest.ts'
-import { createAdmission } from '../archive/admission.ts'
+import { createEntryFilter } from '../archive/entry-filter.ts'
 import type { TarFile } from '../archive/write-tar.ts'
 import { GitError } from './git-error.ts'
 import type { GitLimits } from './limits.ts'
@@ -9,7 +9,7 @@ import { printable } from './resolve.ts'
 
 /** Walks a tree and yields its regular files, one after the other. Links are skipped and listed, never followed. */
 export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<GitLimits, 'maxFiles' | 'maxBytes'>) {
-  const admission = createAdmission()
+  const filter = createEntryFilter()
   let entries = 0
   let bytes = 0
 
@@ -21,7 +21,7 @@ export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<
       if (kindOf(entry) === 'folder') {
         // a folder that is left out as a whole is not even read
         if (judgeSourcePath(path).kind === 'keep') yield* folder(entry.oid, `${path}/`)
-        else admission.skip(`${path}/`)
+        else filter.skip(`${path}/`)
       } else {
         const file = await fileOf(entry, path)
         if (file) yield file
@@ -32,7 +32,7 @@ export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<
   async function fileOf(entry: TreeEntry, path: string): Promise<TarFile | undefined> {
     const kind = kindOf(entry)
     if (kind === 'submodule') throw submodule(path)
-    const kept = kind === 'file' ? admission.admitFile(path) : admission.skip(path)
+    const kept = kind === 'file' ? filter.acceptFile(path) : filter.skip(path)
     if (kept === undefined) return undefined
     const content = store.blob(entry.oid)
     bytes += content.length
@@ -48,7 +48,7 @@ export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<
 
   return {
     files: (tree: string) => folder(tree, ''),
-    facts: () => ({ files: admission.files.size, bytes, skipped_paths: admission.skipped.list() }),
+    facts: () => ({ files: filter.files.size, bytes, skipped_paths: filter.skipped.list() }),
   }
 }
 

@@ -13,13 +13,13 @@ const longestName = 4096
  * Decides which entries of an archive become files: regular ones with a name of their own inside the tree.
  * Everything else is skipped and listed. The first of two entries with one path wins, and so does the first of `a` and `a/b`.
  */
-export function createAdmission() {
+export function createEntryFilter() {
   const skipped = createSkippedPaths()
   const files = new Set<string>()
   const folders = new Set<string>()
 
   /** The path to write; undefined when the entry is skipped. */
-  function admitFile(name: string): string | undefined {
+  function acceptFile(name: string): string | undefined {
     const path = name.length > longestName ? undefined : sourcePath(name)
     if (path === undefined || files.has(path) || folders.has(path)) return skip(name)
     const parents = newParentsOf(path)
@@ -50,9 +50,9 @@ export function createAdmission() {
     skipped.add(withoutDot(name.slice(0, longestName)))
   }
 
-  return { admitFile, passFolder, skip, files, skipped }
+  return { acceptFile, passFolder, skip, files, skipped }
 }
-export type Admission = ReturnType<typeof createAdmission>
+export type EntryFilter = ReturnType<typeof createEntryFilter>
 
 const tooManyFolders = () =>
   new AppError('conflict', `the source has more than ${maxFolders} folders; leave out what the site does not need`)
