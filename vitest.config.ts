@@ -13,7 +13,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     // of a condition that comes about at once, unless the machine is busy
     expect: { poll: { timeout: 20_000 } },
-    maxWorkers: 3,
+    maxWorkers: 2,
     reporters: ['default'],
     projects: [
       // loading the stack and compiling its hot functions takes longer than most of these files
