@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import { validateHostHeader } from '@modelcontextprotocol/server'
 import type { Context as KoaContext, Next } from 'koa'
 import { AppError } from '../core/errors.ts'
 import { type Scope, scopes } from '../core/scopes.ts'
@@ -9,6 +10,7 @@ import { type JsonBody, receiveJson } from './json-body.ts'
 import { toolBoundsOf } from './json-bounds.ts'
 import { jsonRpcError, parseErrorCode, type Refusal, refusalOf } from './json-rpc.ts'
 import type { JsonBounds } from './json-scanner.ts'
+import { createToolServer } from './mcp.ts'
 import { withOwnSentence } from './mcp-errors.ts'
 import type { Operation } from './operation.ts'
 
@@ -22,19 +24,12 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
   const origins = new Set([base, mcp].map((url) => new URL(url).origin))
   const hosts = [...[base, mcp].map((url) => new URL(url).hostname), 'localhost', '127.0.0.1', '[::1]']
 
-  let opened: ReturnType<typeof openServer> | undefined
-  /** Loads the library of the tool server with the first request: it takes 10 MiB, which an installation without agents does not need. */
-  async function openServer() {
-    const [{ createToolServer }, { validateHostHeader }] = await Promise.all([
-      import('./mcp.ts'),
-      import('@modelcontextprotocol/server'),
-    ])
-    return { serve: createToolServer(operations), isOurHost: (host: string) => validateHostHeader(host, hosts).ok }
-  }
+  // loaded with the api, at 10 MiB: loading the library with the first request would hold up everybody else's for a quarter of a second
+  const serve = createToolServer(operations)
 
   /** Refuses two attacks through a browser: a page of another origin, and DNS rebinding (a name that an attacker points at this machine). */
-  function refuseBrowserAttacks(koa: KoaContext, isOurHost: (host: string) => boolean): void {
-    if (!isOurHost(koa.get('host'))) {
+  function refuseBrowserAttacks(koa: KoaContext): void {
+    if (!validateHostHeader(koa.get('host'), hosts).ok) {
       throw new AppError('forbidden', `the tool server does not answer to this host; use ${mcp}/mcp`)
     }
     const origin = koa.get('origin')
@@ -59,9 +54,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
     if (koa.method !== 'POST') {
       throw new AppError('method_not_allowed', 'the tool server takes POST with a JSON-RPC 2.0 message', { allow: ['POST'] })
     }
-    opened ??= openServer()
-    const { serve, isOurHost } = await opened
-    refuseBrowserAttacks(koa, isOurHost)
+    refuseBrowserAttacks(koa)
     const caller = await authenticate(koa)
     const payer = { kind: 'project', id: caller.project_id } as const
     const ctx = { ...deps, caller, db: deps.admission.databaseOf(payer) }
