@@ -5,8 +5,8 @@ import { tarGz } from '../infra/archives.ts'
 import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
 
 const MiB = 1024 * 1024
-// permitted, and read in one piece, which takes two to three times as long
-const deadlineMs = 50
+// permitted, and read in one piece, which takes 50 ms on a quick machine
+const deadlineMs = 25
 const hugeLock = { 'yarn.lock': `# yarn lockfile v1\n${'"@"'.repeat((31 * MiB) / 3)}` }
 const { 'package-lock.json': _, ...unlocked } = nodePackage(writes('dist/index.html'))
 
@@ -28,7 +28,7 @@ test('1: a source that takes too long to read fails its own deploy, once and wit
     outcome: 'failed',
     build_mode: 'build',
     error:
-      'reading the lock file and the settings of the package manager took more than 0.05 seconds of processor time; look for files, names or lines that are unusually long or deeply nested, and leave them out',
+      'reading the lock file and the settings of the package manager took more than 0.025 seconds of processor time; look for files, names or lines that are unusually long or deeply nested, and leave them out',
   })
   expect(slow.build_seconds).toBe(1)
   expect(slow.log).toBe(`unpacked 3 files\nfailed: ${slow.error}\n`)
@@ -38,9 +38,11 @@ test('1: a source that takes too long to read fails its own deploy, once and wit
 })
 
 test('1: output of a build that takes too long to read stops the build', async () => {
-  const program = "process.stdout.write('://\\n'.repeat(256 * 1024)); setTimeout(() => {}, 600000)"
-  const built = await builder.build(nodePackage(program))
-  expect(built.error).toMatch(/^reading the output of the build took more than 0\.05 seconds of processor time;/)
+  // a source of two files takes 10 ms, and 64 KiB of lines that may hold a secret take 50 ms, or half as long on a quick machine
+  await using hasty = await openBuilder({ reading: { deadlineMs: 15 } })
+  const program = "process.stdout.write('eyJ\\n'.repeat(2 * 1024 * 1024)); setTimeout(() => {}, 600000)"
+  const built = await hasty.build(nodePackage(program))
+  expect(built.error).toMatch(/^reading the output of the build took more than 0\.015 seconds of processor time;/)
   expect(built.log).toMatch(/\nfailed: reading the output of the build/)
 })
 
