@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from '../infra/log.ts'
+import { replaceFile } from '../infra/replace-file.ts'
 
 const kept = 3
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -92,10 +93,8 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
       const body = JSON.stringify(entries)
       const before = await newestFirst()
       const number = Number(numbered.exec(before[0] ?? '')?.[1] ?? 0) + 1
-      const temporary = join(dir, `${name}.tmp`)
-      await writeDurably(temporary, `${format} ${sha256(body)}\n${body}\n`)
-      await rename(temporary, join(dir, `${name}-${String(number).padStart(12, '0')}.json`))
-      await flush(dir)
+      const file = join(dir, `${name}-${String(number).padStart(12, '0')}.json`)
+      await replaceFile(file, `${format} ${sha256(body)}\n${body}\n`, { mode: 0o600 })
       for (const file of before.slice(kept - 1)) await rm(join(dir, file), { force: true })
     },
   }
@@ -106,23 +105,4 @@ function readEntries(text: string, format: string): unknown {
   const [header, body = '', end, ...more] = text.split('\n')
   if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined
   return JSON.parse(body)
-}
-
-async function writeDurably(path: string, text: string): Promise<void> {
-  const file = await open(path, 'w', 0o600)
-  try {
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-}
-
-async function flush(dir: string): Promise<void> {
-  const folder = await open(dir, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }

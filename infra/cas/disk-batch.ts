@@ -3,10 +3,11 @@ import { mkdir, open, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Readable } from 'node:stream'
 import { AppError, unavailable } from '../../core/errors.ts'
+import { flushFolder } from '../replace-file.ts'
 import { type BatchFolder, openBatchFolder } from './batch-folder.ts'
 import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type StoredObject } from './cas.ts'
 import { type Layout, suffix } from './disk-layout.ts'
-import { absent, flushFolder, inParallel, openedFile, outOfSpace } from './files.ts'
+import { absent, inParallel, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 
 /** The name of an older file was flushed, by its writer or by the kernel. */

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { flushFolder } from '../replace-file.ts'
 import { type Layout, suffix } from './disk-layout.ts'
-import { absent, flushFolder, unlessThere } from './files.ts'
+import { absent, unlessThere } from './files.ts'
 import { hashOfStream } from './hashes.ts'
 
 /** See `remove` of the storage. */

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { flushFolder } from '../replace-file.ts'
 import type { Cas, Encoding } from './cas.ts'
 import { openDiskBatch } from './disk-batch.ts'
 import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
-import { absent, flushFolder, openedFile, outOfSpace } from './files.ts'
+import { absent, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 
 /** Opens a read-only folder with the layout of a storage, such as a backup's. It may be absent, and need not have all objects. */

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { AppError } from '../../core/errors.ts'
 import type { OpenedObject } from './cas.ts'
@@ -22,16 +22,6 @@ export async function openedFile(file: FileHandle): Promise<OpenedObject> {
 function closing(file: FileHandle): Readable {
   void file.close()
   return Readable.from([])
-}
-
-/** Makes the names in a folder durable. */
-export async function flushFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }
 
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code

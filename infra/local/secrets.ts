@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
+import { replaceFile } from '../replace-file.ts'
 
 /** Reads a secret that only this user can read; undefined when there is none. */
 export const readSecret = (file: string) =>
@@ -20,8 +21,5 @@ export async function openSecret(file: string, encoding: 'base64' | 'base64url')
   return made
 }
 
-/** Keeps a secret, readable by this user only; a reader never sees half of it. */
-export async function writeSecret(file: string, secret: string): Promise<void> {
-  await writeFile(`${file}.new`, `${secret}\n`, { mode: 0o600 })
-  await rename(`${file}.new`, file)
-}
+/** Keeps a secret, readable by this user only. */
+export const writeSecret = (file: string, secret: string): Promise<void> => replaceFile(file, `${secret}\n`, { mode: 0o600 })

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { replaceFile } from '../replace-file.ts'
 
 const run = promisify(execFile)
 const program = join(import.meta.dirname, 'bundle-process.ts')
@@ -48,7 +49,5 @@ async function hashSources({ entry, folders }: WorkflowSources): Promise<string>
 
 async function keep(dir: string, file: string, code: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
-  const temporary = `${file}.${process.pid}`
-  await writeFile(temporary, code, { flush: true })
-  await rename(temporary, file)
+  await replaceFile(file, code, { temporary: `${file}.${process.pid}` })
 }

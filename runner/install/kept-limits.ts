@@ -1,5 +1,5 @@
-import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { replaceFile } from '../../infra/replace-file.ts'
 
 const MiB = 1024 * 1024
 
@@ -68,7 +68,5 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => to
 export async function publishUsage(buildDir: string, { folders, bytes, largestShare }: KeptUsage): Promise<void> {
   const figures = { folders, bytes, largest_share_bytes: largestShare }
   const lines = Object.entries(figures).map(([name, value]) => `# TYPE plinth_kept_${name} gauge\nplinth_kept_${name} ${value}\n`)
-  const file = join(buildDir, 'kept.prom')
-  await writeFile(`${file}.tmp`, lines.join(''))
-  await rename(`${file}.tmp`, file)
+  await replaceFile(join(buildDir, 'kept.prom'), lines.join(''))
 }

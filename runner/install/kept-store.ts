@@ -1,6 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { chmod, mkdir, readdir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rename, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
+import { replaceFile } from '../../infra/replace-file.ts'
 import { removeTree, workspacePrefix } from '../sandbox/workspace.ts'
 import type { Sealed } from './seal.ts'
 
@@ -86,8 +87,7 @@ async function nameSecret(file: string): Promise<Buffer> {
   const found = await readFile(file).catch(() => undefined)
   if (found?.length === 32) return found
   const made = randomBytes(32)
-  await writeFile(`${file}.tmp`, made, { mode: 0o600 })
-  await rename(`${file}.tmp`, file)
+  await replaceFile(file, made, { mode: 0o600 })
   return made
 }
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
-import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from '../../infra/log.ts'
 import { pause } from '../../infra/pause.ts'
+import { replaceFile } from '../../infra/replace-file.ts'
 import type { Cgroups } from './cgroup.ts'
 import type { Tested } from './self-test.ts'
 
@@ -118,7 +118,5 @@ function logStatus(log: Logger, status: SandboxStatus, isConclusive: boolean): v
 }
 
 async function publishStatus(buildDir: string, status: SandboxStatus): Promise<void> {
-  const file = join(buildDir, 'status.json')
-  await writeFile(`${file}.tmp`, `${JSON.stringify(status)}\n`)
-  await rename(`${file}.tmp`, file)
+  await replaceFile(join(buildDir, 'status.json'), `${JSON.stringify(status)}\n`)
 }

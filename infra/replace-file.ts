@@ -1,0 +1,40 @@
+import { open, rename } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+interface ReplaceOptions {
+  /** Permissions, less the umask. */
+  readonly mode?: number
+  /** Where the content is written first: a name that no other process writes to. */
+  readonly temporary?: string
+}
+
+/** Writes a file in one step: a reader finds its previous content or all of the new one, even after a loss of power. */
+export async function replaceFile(
+  file: string,
+  content: string | Uint8Array,
+  { mode = 0o644, temporary = `${file}.tmp` }: ReplaceOptions = {},
+): Promise<void> {
+  await writeDurably(temporary, content, mode)
+  await rename(temporary, file)
+  await flushFolder(dirname(file))
+}
+
+async function writeDurably(path: string, content: string | Uint8Array, mode: number): Promise<void> {
+  const file = await open(path, 'w', mode)
+  try {
+    await file.writeFile(content)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Makes the names in a folder durable. */
+export async function flushFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
