@@ -109,8 +109,8 @@ function createRefusals(): { readonly refuse: Refuse; readonly counts: ReadonlyM
       counts.set(reason, (counts.get(reason) ?? 0) + 1)
       const seconds = retryAfterSeconds[what]
       return why === 'payer'
-        ? tooManyRequests(`too many ${reasons[what]} ${owner}; wait until some of them have ended`, seconds)
-        : unavailable(`the server is busy: too many ${reasons[what]}; try again in ${seconds} seconds`, seconds)
+        ? tooManyRequests(`too many ${reasons[what]} ${owner}; wait until some of them have ended`, seconds, 'rate_requests')
+        : unavailable(`the server is busy: too many ${reasons[what]}; try again in ${seconds} seconds`, seconds, 'busy')
     },
   }
 }

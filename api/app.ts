@@ -6,7 +6,7 @@ import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy } from './docs.ts'
 import { readiness } from './health.ts'
-import { errorBody, statusOf, visibleError } from './http-errors.ts'
+import { codeOf, errorBody, statusOf, visibleError } from './http-errors.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -106,6 +106,7 @@ function serveHealth(deps: Deps, guard: OperatorGuard) {
     else if (koa.path === '/readyz') {
       const { ready, dependencies } = await readiness(deps)
       koa.status = ready ? 200 : 503
+      if (!ready) koa.set('plinth-error', 'unavailable')
       koa.body = guard.isOperator(authorizationOf(koa)) ? { ok: ready, dependencies } : { ok: ready }
     } else await next()
   }
@@ -142,6 +143,7 @@ function answerText(koa: KoaContext, type: string, text: string): void {
 }
 
 function setErrorHeaders(koa: KoaContext, error: AppError | undefined): void {
+  koa.set('plinth-error', codeOf(error))
   if (error?.kind === 'unauthorized') koa.set('www-authenticate', 'Bearer')
   if (error?.details.retryAfterSeconds !== undefined) koa.set('retry-after', String(error.details.retryAfterSeconds))
   if (error?.details.allow) koa.set('allow', error.details.allow.join(', '))

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { type ErrorCode, errorCodes } from '../core/errors.ts'
+import { codesOf, errorStatuses } from './http-errors.ts'
 import type { Operation } from './operation.ts'
 import { type RestShape, restShape } from './rest.ts'
 
@@ -31,14 +33,24 @@ export function docsPage(operations: readonly Operation[], tags: Readonly<Record
 <title>Plinth API</title>
 <style>${style}</style>
 <h1>Plinth API</h1>
-<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to ${code(baseUrl)}. Every success is 200 with JSON, every error is <code>{"message"}</code>.
+<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to ${code(baseUrl)}. Every success is 200 with JSON, every error is <code>{"message"}</code> with a code in the header
+<code>Plinth-Error</code>; <a href="#errors">the list of codes</a> says what each means. Members and parameters that an operation does not have are ignored; the header
+<code>Plinth-Ignored</code> names the first ten.
 The same operations are tools of the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.</p>
 <nav>${links.join('')}</nav>
 <div class="key"><label>Your key, kept in this tab only <input id="key" type="password" autocomplete="off" spellcheck="false" placeholder="svc_…"></label></div>
 ${sections.join('\n')}
+${errorTable()}
 <script>${script}</script>
 </html>
 `
+}
+
+function errorTable(): string {
+  const row = (status: number, name: ErrorCode) => `<tr><td>${code(name)}<td>${status}<td>${escapeHtml(errorCodes[name].meaning)}`
+  const rows = errorStatuses.flatMap((status) => codesOf(status).map((name) => row(status, name)))
+  return `<section id="errors"><h2>Errors</h2><p class="soft">The codes of the header ${code('Plinth-Error')} by status. New ones may follow.</p>
+<table class="codes">${rows.join('')}</table></section>`
 }
 
 function entry(op: Operation): string {

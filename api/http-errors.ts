@@ -1,4 +1,4 @@
-import { AppError, type ErrorKind, unavailable } from '../core/errors.ts'
+import { AppError, type ErrorCode, type ErrorKind, errorCodes, unavailable } from '../core/errors.ts'
 import { isDatabaseAway, isLockTimeout } from '../infra/db/errors.ts'
 
 /** The HTTP status of each kind of error; defined only here. */
@@ -16,6 +16,18 @@ export const statusOf = {
   too_many_requests: 429,
   unavailable: 503,
 } as const satisfies Record<ErrorKind, number>
+
+/** Every status of an error. */
+export const errorStatuses = [...Object.values(statusOf), 500].sort((a, b) => a - b)
+
+/** The codes of the errors with a status, as the header `Plinth-Error` has them. The first is the general one. */
+export function codesOf(status: number): ErrorCode[] {
+  const isOf = (code: ErrorCode) => errorCodes[code].kinds.some((kind) => statusOf[kind] === status)
+  return status === 500 ? ['internal_error'] : (Object.keys(errorCodes) as ErrorCode[]).filter(isOf)
+}
+
+/** The code of a visible error, or of an internal fault. */
+export const codeOf = (error: AppError | undefined): ErrorCode => error?.code ?? 'internal_error'
 
 /** The error that the caller may see; undefined for an internal fault, which is a 500. */
 export function visibleError(error: unknown): AppError | undefined {

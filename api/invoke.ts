@@ -22,7 +22,9 @@ export interface RawCall {
 /** @throws AppError `forbidden` when the caller's key has too low a scope */
 export function authorize(op: Operation, ctx: Context): void {
   if (covers(ctx.caller.scope, op.scope)) return
-  throw new AppError('forbidden', `this key cannot ${op.id}: it has the ${ctx.caller.scope} scope and needs ${op.scope}`)
+  throw new AppError('forbidden', `this key cannot ${op.id}: it has the ${ctx.caller.scope} scope and needs ${op.scope}`, {
+    code: 'scope_too_low',
+  })
 }
 
 /**
@@ -36,7 +38,7 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
     const target = (await op.load(ctx, input)) as never
     if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended()
     if (op.requires && !planAllows(ctx.caller.plan, op.requires)) {
-      throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`)
+      throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`, `plan_${op.requires}`)
     }
     if (op.whenTrashed === 'refuse' && isTrashed(target)) throw inTrash()
     const received = { ...(op.raw ? { upload } : {}), ...(op.largeBody ? { texts } : {}) }

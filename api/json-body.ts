@@ -94,13 +94,14 @@ function parseJson(bytes: Uint8Array): unknown {
   try {
     text = utf8.decode(bytes)
   } catch {
-    throw invalid('the body is not valid UTF-8')
+    throw invalid('the body is not valid UTF-8', 'invalid_json')
   }
   try {
     return JSON.parse(text) as unknown
   } catch (error) {
     throw invalid(
       text.trim() === '' ? 'the body is empty; send a JSON object' : `the body is not valid JSON: ${(error as Error).message}`,
+      'invalid_json',
     )
   }
 }

@@ -134,7 +134,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
   function beginMember(at: number): void {
     const count = (members[depth] ?? 0) + 1
     members[depth] = count
-    if (count > maxMembers) throw invalid(`an object of the body has more than ${maxMembers} members; send fewer`)
+    if (count > maxMembers) throw invalid(`an object of the body has more than ${maxMembers} members; send fewer`, 'invalid_json')
     if (!longNameBytes.has(stringBytes)) return
     take(at)
     mayBeLong = bounds.longMembers.has(kept.toString('latin1', stringStart, stringStart + stringBytes))
@@ -144,7 +144,7 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
     depth += 1
     values += 1
     mayBeLong = false
-    if (depth > maxDepth) throw invalid(`the body is nested deeper than ${maxDepth} levels`)
+    if (depth > maxDepth) throw invalid(`the body is nested deeper than ${maxDepth} levels`, 'invalid_json')
     members[depth] = 0
   }
 
@@ -194,7 +194,8 @@ export function createJsonScanner(bounds: JsonBounds): JsonScanner {
       }
       if (inString && mayBeLong) spillIfLong(bytes.length)
       take(bytes.length)
-      if (values > bounds.maxValues) throw invalid(`the body has more than ${bounds.maxValues} values; send fewer`)
+      if (values > bounds.maxValues)
+        throw invalid(`the body has more than ${bounds.maxValues} values; send fewer`, 'invalid_json')
       return toSpill
     },
     get keptBytes() {

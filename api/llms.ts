@@ -9,7 +9,8 @@ export function llmsText(operations: readonly Operation[], tags: Readonly<Record
 
 > Self-hosted static hosting: push files or an archive, have it built, serve it. One project key works for REST and for the tools.
 
-Send \`Authorization: Bearer <key>\`. Every success is 200 with JSON, every error is {"message"} and says what to do.
+Send \`Authorization: Bearer <key>\`. Every success is 200 with JSON, every error is {"message"} and says what to do; the header Plinth-Error has a code.
+The header Plinth-Ignored names members that the operation does not have.
 To publish: create_site once, then deploy_files or deploy_site, then get_deploy_status until it is active or failed.
 
 - [OpenAPI document](${baseUrl}/api/v1/openapi.json): every operation, schema and status of REST

@@ -50,7 +50,7 @@ function decode(utf8: InstanceType<typeof TextDecoder>, chunk?: Buffer): string 
   try {
     return utf8.decode(chunk, { stream: chunk !== undefined })
   } catch {
-    throw invalid('the body is not valid UTF-8')
+    throw invalid('the body is not valid UTF-8', 'invalid_json')
   }
 }
 
@@ -58,7 +58,7 @@ function unescaped(text: string): string {
   try {
     return JSON.parse(`"${text}"`) as string
   } catch (error) {
-    throw invalid(`the body is not valid JSON: ${(error as Error).message}`)
+    throw invalid(`the body is not valid JSON: ${(error as Error).message}`, 'invalid_json')
   }
 }
 

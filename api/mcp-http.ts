@@ -6,6 +6,7 @@ import { type Scope, scopes } from '../core/scopes.ts'
 import type { Admitted } from './admission.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { Context, Deps } from './context.ts'
+import { codesOf } from './http-errors.ts'
 import { type JsonBody, receiveJson } from './json-body.ts'
 import { toolBoundsOf } from './json-bounds.ts'
 import { jsonRpcError, parseErrorCode, type Refusal, refusalOf } from './json-rpc.ts'
@@ -69,6 +70,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
 
 function refuse(koa: KoaContext, { id, code, message }: Refusal): void {
   koa.status = 400
+  koa.set('plinth-error', code === parseErrorCode ? 'invalid_json' : 'invalid')
   koa.body = jsonRpcError(id, code, message)
 }
 
@@ -89,5 +91,6 @@ async function respond(koa: KoaContext, response: Response, method: unknown): Pr
   else koa.body = response.body ? Readable.fromWeb(response.body as never) : null
   // Koa makes an empty body a 204, so the status comes last
   koa.status = response.status
+  if (!response.ok) koa.set('plinth-error', codesOf(response.status)[0] ?? 'invalid')
   if (type) koa.type = type
 }

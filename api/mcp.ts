@@ -12,7 +12,8 @@ import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
 import { maxToolBodyBytes } from '../core/limits.ts'
 import type { Context } from './context.ts'
-import { internalMessage, statusOf, visibleError } from './http-errors.ts'
+import { codeOf, internalMessage, statusOf, visibleError } from './http-errors.ts'
+import { ignoredMembers } from './ignored-members.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
 import { rawMember } from './json-bounds.ts'
 import type { LongTexts } from './long-texts.ts'
@@ -118,30 +119,40 @@ function createServer(operations: readonly Operation[], tools: readonly Tool[], 
     const op = operations.find((candidate) => candidate.tool && candidate.id === params.name)
     if (!op)
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `there is no tool ${params.name}; tools/list shows them all`)
+    const ignored = ignoredMembers({ given: Object.keys(params.arguments ?? {}), known: argumentNames(tools, op) })
+    const meta = ignored.length > 0 ? { 'Plinth-Ignored': ignored } : {}
     try {
       authorize(op, ctx)
       requireConfirmation(op, params.arguments ?? {})
       const result = await invoke(op, ctx, () => toolCall(op, params.arguments ?? {}, message))
-      return answer(Array.isArray(result) ? { items: result } : (result as Arguments), result)
+      return answer(Array.isArray(result) ? { items: result } : (result as Arguments), result, meta)
     } catch (error) {
       const visible = visibleError(error)
       if (!visible) ctx.log.error({ err: error, tool: op.id }, 'tool failed')
       const failure = { status: visible ? statusOf[visible.kind] : 500, message: visible?.message ?? internalMessage }
-      return { ...answer(failure, failure), isError: true }
+      return { ...answer(failure, failure, { ...meta, 'Plinth-Error': codeOf(visible) }), isError: true }
     }
   })
   return server
 }
 
-const answer = (structuredContent: Arguments, body: unknown) => ({
+const argumentNames = (tools: readonly Tool[], op: Operation) =>
+  Object.keys(tools.find(({ name }) => name === op.id)?.inputSchema.properties ?? {})
+
+/** @param meta what REST has in headers */
+const answer = (structuredContent: Arguments, body: unknown, meta: Arguments) => ({
   content: [{ type: 'text' as const, text: JSON.stringify(body) }],
   structuredContent,
+  ...(Object.keys(meta).length > 0 && { _meta: meta }),
 })
 
 /** @throws AppError `invalid` (addendum E3) */
 function requireConfirmation(op: Operation, { confirm }: Arguments): void {
   if (!op.tool?.confirm || confirm === true) return
-  throw invalid(`${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`)
+  throw invalid(
+    `${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`,
+    'confirmation_required',
+  )
 }
 
 /** Counts raw bytes before the call begins, like the length that a REST client announces, so that quotas refuse before anything is stored. */

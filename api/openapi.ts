@@ -6,6 +6,7 @@ import {
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
 import { followParameters } from './event-stream.ts'
+import { codesOf } from './http-errors.ts'
 import type { ErrorStatus, Operation } from './operation.ts'
 import { type RestShape, restShape } from './rest.ts'
 
@@ -23,7 +24,7 @@ const challenge = {
 } as const
 
 /** Every failure by status: the name of its component, its description, its headers. */
-const failures: Readonly<Record<number, readonly [string, string, ZodOpenApiResponseObject['headers']?]>> = {
+const failures: Readonly<Record<number, readonly [string, string, (typeof retryAfter | typeof challenge)?]>> = {
   400: ['Invalid', 'The input is not valid, or the body is not JSON.'],
   401: ['Unauthorized', 'The key is missing, unknown or revoked.', challenge],
   402: ['PaymentRequired', 'The plan or a missing payment does not allow the request; the message names the plan that does.'],
@@ -42,10 +43,27 @@ const json = (schema: z.ZodType, example?: unknown) => ({
   'application/json': { schema, ...(example === undefined ? {} : { example }) },
 })
 
+const errorCode = (status: number) => ({
+  'Plinth-Error': {
+    required: true,
+    description: 'What went wrong, for programs; `/docs` says what each code means, and new ones may follow.',
+    schema: { type: 'string' as const, enum: codesOf(status) },
+  },
+})
+
+const ignoredMembers = {
+  'Plinth-Ignored': {
+    description: 'The names of the first ten members of the body or parameters of the query that the operation does not have.',
+    schema: { type: 'string' as const, maxLength: 658 },
+  },
+}
+
+const headersOf = (status: number) => ({ ...failures[status]?.[2], ...errorCode(status), ...ignoredMembers })
+
 const failureResponses = Object.fromEntries(
-  Object.entries(failures).map(([status, [id, description, headers]]): [string, ZodOpenApiResponseObject] => [
+  Object.entries(failures).map(([status, [id, description]]): [string, ZodOpenApiResponseObject] => [
     status,
-    { id, description, content: json(ErrorBody), ...(headers ? { headers } : {}) },
+    { id, description, content: json(ErrorBody), headers: headersOf(Number(status)) },
   ]),
 )
 
@@ -66,7 +84,7 @@ export function openApiDocument(operations: readonly Operation[], tags: Readonly
       title: 'Plinth',
       version: '2026-09-07',
       description:
-        'Self-hosted static hosting. Every success is 200 with JSON; every error is {message}. Unknown members and parameters are ignored; when a member is repeated, the last one counts.',
+        'Self-hosted static hosting. Every success is 200 with JSON; every error is {message} with a code in the header Plinth-Error. Unknown members and parameters are ignored, and the header Plinth-Ignored names them; when a member is repeated, the last one counts.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: serverUrl }],
@@ -111,6 +129,7 @@ function operationObject(op: Operation, shape: RestShape, all: readonly Operatio
       200: {
         description: 'Done.',
         content: { ...json(op.output), ...(op.events && eventStream) },
+        headers: ignoredMembers,
         ...(Object.keys(links).length > 0 ? { links } : {}),
       },
       ...Object.fromEntries(failuresOf(op, shape).map((status) => [status, failureResponse(op, status)])),
@@ -137,7 +156,7 @@ const rawBody = (raw: NonNullable<Operation['raw']>) => ({
 function failureResponse(op: Operation, status: number): ZodOpenApiResponseObject | undefined {
   const own = op.errorBodies?.[status as ErrorStatus]
   const [, description = ''] = failures[status] ?? []
-  return own ? { description, content: json(z.union([ErrorBody, own])) } : failureResponses[status]
+  return own ? { description, content: json(z.union([ErrorBody, own])), headers: headersOf(status) } : failureResponses[status]
 }
 
 /** Links from an operation that creates an object to those whose path takes its id: `site_id` names a `Site`. */

@@ -6,7 +6,8 @@ import { AppError, unprocessable } from '../core/errors.ts'
 import type { Admitted } from './admission.ts'
 import { announcedBytes, arriving, refuseOtherBodies, requireMediaType } from './body.ts'
 import type { Context } from './context.ts'
-import { asAnswered } from './event-stream.ts'
+import { asAnswered, followParameters } from './event-stream.ts'
+import { ignoredMembers } from './ignored-members.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
 import { receiveJson } from './json-body.ts'
 import { jsonBoundsOf } from './json-bounds.ts'
@@ -72,6 +73,7 @@ const nothingLeft = { [Symbol.asyncDispose]: async () => undefined }
 async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, admitted: Admitted): Promise<Received> {
   const named = { ...queryInput(op, shape, koa), ...(koa.params as Record<string, string>) }
   if (op.raw) {
+    nameIgnored(koa, op, shape)
     requireMediaType(koa.req, op.raw.mediaTypes)
     const hold = (bytes: number) => admitted.hold('spool', bytes)
     const stream = Readable.from(arriving(koa.req, { hold, waitForSlot: () => admitted.waitForChunkSlot() }), {
@@ -81,15 +83,29 @@ async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, adm
   }
   if (shape.bodyNames.length > 0) {
     const body = await receiveJson(koa.req, bounds, { admitted, spoolDir: ctx.spoolDir })
+    nameIgnored(koa, op, shape, body.value)
     const call = { input: { ...bodyInput(body.value, shape), ...named }, bytes: body.bytes, texts: body.texts }
     return { call, [Symbol.asyncDispose]: () => body[Symbol.asyncDispose]() }
   }
+  nameIgnored(koa, op, shape)
   refuseOtherBodies(koa.req)
   return { ...nothingLeft, call: { input: named } }
 }
 
+/** Names ignored parameters and members in the response, even if it becomes an error. */
+function nameIgnored(koa: Koa, op: Operation, { queryNames, bodyNames }: RestShape, body?: unknown): void {
+  const query = {
+    given: new URLSearchParams(koa.querystring).keys(),
+    known: op.events ? [...queryNames, ...Object.keys(followParameters.query)] : queryNames,
+  }
+  const names = ignoredMembers(query, { given: isObject(body) ? Object.keys(body) : [], known: bodyNames })
+  if (names.length > 0) koa.set('plinth-ignored', names.join(', '))
+}
+
+const isObject = (body: unknown): body is object => typeof body === 'object' && body !== null && !Array.isArray(body)
+
 function bodyInput(body: unknown, shape: RestShape): Record<string, unknown> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw unprocessable('the body must be a JSON object')
+  if (!isObject(body)) throw unprocessable('the body must be a JSON object')
   return Object.fromEntries(Object.entries(body).filter(([name]) => shape.bodyNames.includes(name)))
 }
 

@@ -15,7 +15,7 @@ export async function storeArchive(objects: ObjectBatch, stream: Readable): Prom
     return await objects.add(Readable.from(withSignature(stream), { objectMode: false }), { limitBytes: maxArchiveBytes })
   } catch (error) {
     if (error instanceof AppError && error.kind === 'too_large') {
-      throw invalid('the archive is larger than 50 MB; leave out what the site does not need')
+      throw invalid('the archive is larger than 50 MB; leave out what the site does not need', 'invalid_archive')
     }
     throw error
   }
@@ -36,7 +36,11 @@ async function* withSignature(stream: Readable): AsyncGenerator<Buffer> {
     known = true
     yield head
   }
-  if (!known) throw head.length === 0 ? invalid('the archive is empty; send a tar.gz or a zip as the body') : unrecognized()
+  if (!known)
+    throw head.length === 0
+      ? invalid('the archive is empty; send a tar.gz or a zip as the body', 'invalid_archive')
+      : unrecognized()
 }
 
-const unrecognized = () => invalid('this is neither a gzip-compressed tar nor a zip archive; send the raw bytes of one')
+const unrecognized = () =>
+  invalid('this is neither a gzip-compressed tar nor a zip archive; send the raw bytes of one', 'invalid_archive')

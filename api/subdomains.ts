@@ -19,7 +19,7 @@ export const subdomainField = z
 export function readSubdomain(raw: string): string {
   const wanted = raw.toLowerCase()
   // some reserved names are also too short, but "reserved" says more
-  if (isReservedSubdomain(wanted)) throw conflict(`the subdomain ${wanted} is reserved; choose another`)
+  if (isReservedSubdomain(wanted)) throw conflict(`the subdomain ${wanted} is reserved; choose another`, 'name_reserved')
   const parsed = parseSubdomain(wanted)
   if (!parsed.ok) throw invalid(`the subdomain ${parsed.reason}`)
   return parsed.subdomain

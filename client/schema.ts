@@ -1067,6 +1067,10 @@ export interface components {
             headers: {
                 /** @description How to authenticate. */
                 "WWW-Authenticate": "Bearer";
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "unauthorized";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1076,6 +1080,10 @@ export interface components {
         /** @description The key's scope is too low. */
         Forbidden: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "forbidden" | "scope_too_low";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1085,6 +1093,10 @@ export interface components {
         /** @description The media type, charset or encoding of the body is not accepted. */
         UnsupportedMediaType: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "unsupported_media_type";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1096,6 +1108,10 @@ export interface components {
             headers: {
                 /** @description Seconds after which the request may succeed. */
                 "Retry-After": number;
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "too_many_requests" | "quota_build_minutes" | "rate_deploys" | "rate_domains" | "rate_look_ups" | "rate_subdomain_changes" | "rate_requests";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1105,6 +1121,10 @@ export interface components {
         /** @description An internal error of the platform. */
         InternalError: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "internal_error";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1116,6 +1136,10 @@ export interface components {
             headers: {
                 /** @description Seconds after which the request may succeed. */
                 "Retry-After": number;
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "unavailable" | "busy";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1125,6 +1149,10 @@ export interface components {
         /** @description The input is not valid, or the body is not JSON. */
         Invalid: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "invalid" | "invalid_json" | "invalid_archive" | "missing_blobs" | "confirmation_required" | "plan_short_subdomain";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1134,6 +1162,10 @@ export interface components {
         /** @description The plan or a missing payment does not allow the request; the message names the plan that does. */
         PaymentRequired: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_previews" | "suspended" | "quota_sites";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1143,6 +1175,10 @@ export interface components {
         /** @description The request conflicts with the current state or a quota. */
         Conflict: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "files_deleted" | "not_connected";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1152,6 +1188,10 @@ export interface components {
         /** @description The body is too large. */
         TooLarge: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "too_large";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1161,6 +1201,10 @@ export interface components {
         /** @description The input does not match the schema. */
         Unprocessable: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "unprocessable";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1170,6 +1214,10 @@ export interface components {
         /** @description The object does not exist in the project. */
         NotFound: {
             headers: {
+                /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                "Plinth-Error": "not_found";
+                /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                "Plinth-Ignored"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -1196,6 +1244,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1222,6 +1272,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1263,6 +1315,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1297,6 +1351,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1327,6 +1383,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1375,6 +1433,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1406,6 +1466,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1435,6 +1497,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1478,6 +1542,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1525,6 +1591,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1560,6 +1628,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1595,6 +1665,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1636,6 +1708,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1706,6 +1780,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1776,6 +1852,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1816,6 +1894,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1885,6 +1965,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1894,6 +1976,10 @@ export interface operations {
             /** @description The input is not valid, or the body is not JSON. */
             400: {
                 headers: {
+                    /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
+                    "Plinth-Error": "invalid" | "invalid_json" | "invalid_archive" | "missing_blobs" | "confirmation_required" | "plan_short_subdomain";
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1928,6 +2014,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1958,6 +2046,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1988,6 +2078,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2029,6 +2121,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2061,6 +2155,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2093,6 +2189,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2125,6 +2223,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2155,6 +2255,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2197,6 +2299,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2232,6 +2336,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2263,6 +2369,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2293,6 +2401,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2380,6 +2490,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2414,6 +2526,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2444,6 +2558,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2476,6 +2592,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2507,6 +2625,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2538,6 +2658,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2568,6 +2690,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2600,6 +2724,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2634,6 +2760,8 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
                     [name: string]: unknown;
                 };
                 content: {

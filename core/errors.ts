@@ -13,7 +13,77 @@ export type ErrorKind =
   | 'too_many_requests'
   | 'unavailable'
 
+interface CodeMeaning {
+  /** The kinds of errors that have the code; none for internal faults. */
+  readonly kinds: readonly ErrorKind[]
+  readonly meaning: string
+}
+
+const code = <const Kinds extends readonly ErrorKind[]>(kinds: Kinds, meaning: string) => ({ kinds, meaning })
+
+/**
+ * Every code that a response may have in its header `Plinth-Error`. Programs depend on them: a code keeps its meaning, and new ones may follow.
+ * An error without a code of its own has the name of its kind.
+ */
+export const errorCodes = {
+  invalid: code(['invalid'], 'A member is missing or has a value that is not accepted.'),
+  invalid_json: code(['invalid'], 'The body is not JSON, or is nested too deeply or has too many values.'),
+  invalid_archive: code(['invalid'], 'The body is not an archive that can be deployed.'),
+  missing_blobs: code(['invalid'], 'The project lacks blobs of the manifest; the body lists them.'),
+  confirmation_required: code(['invalid'], 'The operation asks for confirm: true.'),
+  plan_short_subdomain: code(['invalid', 'payment_required'], 'Subdomains this short need a higher plan.'),
+  unauthorized: code(['unauthorized'], 'The key or token is missing, unknown or revoked.'),
+  payment_required: code(['payment_required'], 'The plan does not allow the request.'),
+  plan_previews: code(['payment_required'], 'Previews need a higher plan.'),
+  suspended: code(['payment_required'], 'The project is suspended.'),
+  forbidden: code(['forbidden'], 'The request is not allowed from here.'),
+  scope_too_low: code(['forbidden'], 'The key has a lower scope than the operation needs.'),
+  not_found: code(['not_found'], 'The project has no such object, or there is no such path.'),
+  method_not_allowed: code(
+    ['method_not_allowed'],
+    'The path does not take the method; the header Allow lists those that it takes.',
+  ),
+  conflict: code(['conflict'], 'The request conflicts with the current state.'),
+  quota_sites: code(['payment_required', 'conflict'], 'The project has as many sites as its plan allows.'),
+  quota_domains: code(['conflict'], 'The project has as many domains as its plan allows.'),
+  quota_storage: code(['conflict'], 'The content does not fit the storage of the plan.'),
+  quota_names: code(
+    ['conflict'],
+    'The project holds as many names as its plan allows, including those of deleted sites or domains.',
+  ),
+  name_taken: code(['conflict'], 'The subdomain belongs to another site.'),
+  name_reserved: code(['conflict'], 'The subdomain is reserved for the platform.'),
+  domain_taken: code(['conflict'], 'The domain is attached to a site already.'),
+  in_trash: code(['conflict'], 'The site is in the trash.'),
+  wrong_status: code(['conflict'], 'The status of the deploy does not allow the request.'),
+  files_deleted: code(['conflict'], 'The files of the deploy were deleted.'),
+  not_connected: code(['conflict'], 'No repository is connected to the site.'),
+  too_large: code(['too_large'], 'The body is too large.'),
+  unsupported_media_type: code(['unsupported_media_type'], 'The media type, charset or encoding of the body is not accepted.'),
+  unprocessable: code(['unprocessable'], 'A member does not match the schema.'),
+  too_many_requests: code(['too_many_requests'], 'There were too many requests.'),
+  quota_build_minutes: code(['too_many_requests'], 'The build minutes of the month are used up.'),
+  rate_deploys: code(['too_many_requests'], 'The project has deployed as often in an hour as its plan allows.'),
+  rate_domains: code(['too_many_requests'], 'The project has added too many domains in an hour.'),
+  rate_look_ups: code(['too_many_requests'], 'The domain, or too many of the project, were looked up moments ago.'),
+  rate_subdomain_changes: code(['too_many_requests'], 'The site has cancelled too many changes of its subdomain.'),
+  rate_requests: code(['too_many_requests'], 'The project has too many requests under way.'),
+  unavailable: code(['unavailable'], 'A part of the platform does not answer.'),
+  busy: code(['unavailable'], 'The server has too much to do.'),
+  request_timeout: code([], 'The body arrived too slowly or broke off.'),
+  internal_error: code([], 'An internal error of the platform.'),
+} as const satisfies Record<ErrorKind, CodeMeaning> & Record<string, CodeMeaning>
+
+export type ErrorCode = keyof typeof errorCodes
+
+/** The codes that errors of the kind may have. */
+export type CodeOf<Kind extends ErrorKind> = {
+  [Code in ErrorCode]: Kind extends (typeof errorCodes)[Code]['kinds'][number] ? Code : never
+}[ErrorCode]
+
 export interface ErrorDetails {
+  /** The name of the kind when absent. */
+  readonly code?: ErrorCode | undefined
   /** Seconds after which the same request may succeed; becomes `Retry-After`. */
   readonly retryAfterSeconds?: number
   /** Methods that the path allows; becomes `Allow`. */
@@ -26,23 +96,27 @@ export interface ErrorDetails {
 export class AppError extends Error {
   override readonly name = 'AppError'
   readonly kind: ErrorKind
+  readonly code: ErrorCode
   readonly details: ErrorDetails
 
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
     super(message)
     this.kind = kind
+    this.code = details.code ?? kind
     this.details = details
   }
 }
 
-export const invalid = (message: string) => new AppError('invalid', message)
+export const invalid = (message: string, code?: CodeOf<'invalid'>) => new AppError('invalid', message, { code })
 export const notFound = (message: string) => new AppError('not_found', message)
-export const conflict = (message: string) => new AppError('conflict', message)
-export const paymentRequired = (message: string) => new AppError('payment_required', message)
+export const conflict = (message: string, code?: CodeOf<'conflict'>) => new AppError('conflict', message, { code })
+export const paymentRequired = (message: string, code?: CodeOf<'payment_required'>) =>
+  new AppError('payment_required', message, { code })
 export const unprocessable = (message: string) => new AppError('unprocessable', message)
-export const tooManyRequests = (message: string, retryAfterSeconds: number) =>
-  new AppError('too_many_requests', message, { retryAfterSeconds })
-export const unavailable = (message: string, retryAfterSeconds = 5) => new AppError('unavailable', message, { retryAfterSeconds })
+export const tooManyRequests = (message: string, retryAfterSeconds: number, code?: CodeOf<'too_many_requests'>) =>
+  new AppError('too_many_requests', message, { retryAfterSeconds, code })
+export const unavailable = (message: string, retryAfterSeconds = 5, code?: CodeOf<'unavailable'>) =>
+  new AppError('unavailable', message, { retryAfterSeconds, code })
 
 /** Milliseconds as `retryAfterSeconds`: whole seconds, at least one. */
 export const secondsUntil = (instant: Date, now: Date) => Math.max(1, Math.ceil((instant.getTime() - now.getTime()) / 1000))

@@ -1,4 +1,5 @@
 import { expect } from 'vitest'
+import { codesOf } from '../api/http-errors.ts'
 import { openApiDocument } from '../api/openapi.ts'
 import type { ErrorStatus } from '../api/operation.ts'
 import { operations } from '../api/operations/index.ts'
@@ -35,6 +36,7 @@ export function expectDocumented(method: string, target: string, { status, heade
   if (status === 200) expect(op.output.parse(body), `${op.id} answered members that it does not declare`).toEqual(body)
   else if (Object.keys(body as object).includes('message')) expect(body, op.id).toEqual({ message: expect.stringMatching(/\S/) })
   else expect(op.errorBodies?.[status as ErrorStatus]?.parse(body), `${op.id} answered ${JSON.stringify(body)}`).toEqual(body)
+  if (status !== 200) expect(codesOf(status), op.id).toContain(headers.get('plinth-error'))
   if (status === 401) expect(headers.get('www-authenticate'), op.id).toBe('Bearer')
   if (status === 429 || status === 503) expect(Number(headers.get('retry-after')), op.id).toBeGreaterThan(0)
 }

@@ -109,7 +109,7 @@ async function throttled(ctx: Context, domainId: string) {
   // the clock of another process may be ahead
   const seconds = secondsUntil(new Date(Math.min(next, now.getTime() + checkIntervalMs)), now)
   const message = `the domain was looked up less than ${checkIntervalMs / 1000} s ago: try again in ${seconds} s`
-  if (!isVerified(row)) throw tooManyRequests(message, seconds)
+  if (!isVerified(row)) throw tooManyRequests(message, seconds, 'rate_look_ups')
   return { verified: true, message, ...findingsOf(ctx.config, row), a_record: null }
 }
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { ErrorCode } from '../../core/errors.ts'
 import { minBodyBytesPerSecond, slowBodyGraceMs, smallBodyBytes } from '../../core/limits.ts'
 import { challengePath } from '../acme/account.ts'
 import { type Config, required } from '../config.ts'
@@ -111,13 +112,19 @@ function automation({ secretKey, acme }: Config, internal: readonly string[]): J
 
 const withBrackets = (address: string) => (address.includes(':') && !address.startsWith('[') ? `[${address}]` : address)
 
+const errorHeaders = (code: ErrorCode) => ({
+  'Content-Type': ['application/json'],
+  'Cache-Control': ['no-store'],
+  'Plinth-Error': [code],
+})
+
 /** The methods that the processes behind Caddy can answer. Node's parser closes the connection for CONNECT and for unknown methods. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 const unknownMethod = {
   handler: 'static_response',
   status_code: 501,
-  headers: { 'Content-Type': ['application/json'], 'Cache-Control': ['no-store'] },
+  headers: errorHeaders('method_not_allowed'),
   body: JSON.stringify({ message: `this method is not known here; use one of ${methods.join(', ')}` }),
 }
 
@@ -133,7 +140,7 @@ const slowBodies = {
             {
               handler: 'static_response',
               status_code: 408,
-              headers: { 'Content-Type': ['application/json'], 'Cache-Control': ['no-store'] },
+              headers: errorHeaders('request_timeout'),
               body: JSON.stringify({ message: 'the body arrived too slowly or broke off; send it again' }),
               close: true,
             },
@@ -208,22 +215,21 @@ function proxyTo(socket: string): Json {
 
 /** The response while a process is away: never cached, and never a 404. */
 function errorRoutes(config: Config): Json[] {
-  const answer = (type: string, body: string) => ({
+  const answer = (headers: Json, body: string) => ({
     handler: 'static_response',
     status_code: 503,
-    headers: { 'Content-Type': [type], 'Cache-Control': ['no-store'], 'Retry-After': ['5'] },
+    headers: { ...headers, 'Cache-Control': ['no-store'], 'Retry-After': ['5'] },
     body,
   })
+  const starting = { message: 'the API is starting or restarting; try again in a few seconds' }
   const away = { vars: { '{http.error.status_code}': ['502', '503', '504'] } }
   return [
     {
       match: [{ ...away, host: apiHosts(config) }],
-      handle: [
-        answer('application/json', JSON.stringify({ message: 'the API is starting or restarting; try again in a few seconds' })),
-      ],
+      handle: [answer(errorHeaders('unavailable'), JSON.stringify(starting))],
       terminal: true,
     },
-    { match: [away], handle: [answer('text/html; charset=utf-8', unavailablePage)], terminal: true },
+    { match: [away], handle: [answer({ 'Content-Type': ['text/html; charset=utf-8'] }, unavailablePage)], terminal: true },
   ]
 }
 

@@ -1,4 +1,4 @@
-import { AppError, type ErrorKind } from '../../core/errors.ts'
+import { AppError, type ErrorCode, type ErrorKind } from '../../core/errors.ts'
 
 // What a limited thread and the process that started it send each other: calls one way, answers the other.
 
@@ -27,17 +27,17 @@ interface CallError extends Pick<NodeJS.ErrnoException, 'name' | 'message'> {
   readonly code: string | undefined
   readonly path: string | undefined
   readonly syscall: string | undefined
-  readonly kind: ErrorKind | undefined
+  readonly refusal: { readonly kind: ErrorKind; readonly code: ErrorCode } | undefined
 }
 
 export function packError(error: unknown): CallError {
   const { name, message, stack, code, path, syscall } = error as NodeJS.ErrnoException
-  const kind = error instanceof AppError ? error.kind : undefined
-  return { name, message, stack, code, path, syscall, kind }
+  const refusal = error instanceof AppError ? { kind: error.kind, code: error.code } : undefined
+  return { name, message, stack, code, path, syscall, refusal }
 }
 
-export function unpackError({ kind, name, message, stack, code, path, syscall }: CallError): Error {
-  if (kind) return new AppError(kind, message)
+export function unpackError({ refusal, name, message, stack, code, path, syscall }: CallError): Error {
+  if (refusal) return new AppError(refusal.kind, message, { code: refusal.code })
   const facts = { name, ...(stack && { stack }), ...(code && { code }), ...(path && { path }), ...(syscall && { syscall }) }
   return Object.assign(new Error(message), facts)
 }

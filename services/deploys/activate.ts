@@ -20,7 +20,10 @@ export async function activateDeploy(
     if (!found || found.trashed) throw inTrash()
     if (found.deploy.artifacts_purged) throw filesDeleted()
     if (!deployAllows('activate', found.deploy.status)) {
-      throw conflict(`a ${found.deploy.status} deploy cannot be activated; only ready, active and superseded ones can`)
+      throw conflict(
+        `a ${found.deploy.status} deploy cannot be activated; only ready, active and superseded ones can`,
+        'wrong_status',
+      )
     }
     const { site_id } = found.deploy
     await queueReports(tx, site_id)
@@ -31,7 +34,7 @@ export async function activateDeploy(
   return activated
 }
 
-export const filesDeleted = () => conflict('the files of this deploy were deleted; deploy again')
+export const filesDeleted = () => conflict('the files of this deploy were deleted; deploy again', 'files_deleted')
 
 /** Applies the retention. A failure does not matter: the deploy is live, and the next activation retries. */
 async function retain(services: Services, site_id: string): Promise<void> {

@@ -35,6 +35,7 @@ export async function checkDeployGates(
       throw tooManyRequests(
         `the ${planTitle(project.plan)} plan allows ${quota.deploys_per_hour} deploys an hour; wait or change the plan`,
         secondsUntil(new Date((oldest ?? now).getTime() + hourMs), now),
+        'rate_deploys',
       )
     }
   }
@@ -42,6 +43,7 @@ export async function checkDeployGates(
     throw tooManyRequests(
       `the ${quota.build_minutes_per_month} build minutes of the ${planTitle(project.plan)} plan are used up for this month; wait or change the plan`,
       secondsUntil(nextMonth(now), now),
+      'quota_build_minutes',
     )
   }
   if (project.suspended) throw suspended()
@@ -51,7 +53,7 @@ export async function checkDeployGates(
 /** @throws AppError `payment_required` */
 export function checkPreviews(plan: PlanName, activate: boolean): void {
   if (activate || planAllows(plan, 'previews')) return
-  throw paymentRequired(`building without publishing needs the ${planFor('previews')} plan or higher`)
+  throw paymentRequired(`building without publishing needs the ${planFor('previews')} plan or higher`, 'plan_previews')
 }
 
 const nextMonth = (now: Date) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1))

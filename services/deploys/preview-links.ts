@@ -37,6 +37,7 @@ const notShowable = (status: string) =>
     status === 'active'
       ? 'this deploy is live: its site shows it'
       : `a deploy that is ${status} has no files to show; only ready and superseded ones have`,
+    'wrong_status',
   )
 
 /** Ends the deploy's link for good; does nothing when there is none. */

@@ -58,6 +58,7 @@ export async function deleteDeployFiles(services: Services, deploy: DeployRow): 
 const notPurgeable = (status: string) =>
   conflict(
     `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
+    'wrong_status',
   )
 
 async function filesOf(cas: Cas, manifestSha256: string | null, log: Logger) {

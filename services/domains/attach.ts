@@ -66,7 +66,7 @@ async function replaceUnproven(
 }
 
 const attached = (domain: string) =>
-  conflict(`the domain ${domain} is attached to a site already: delete it there first, or use another`)
+  conflict(`the domain ${domain} is attached to a site already: delete it there first, or use another`, 'domain_taken')
 
 /** The workflow of an attempt to connect the domain. */
 export const connectionStart = ({ config }: Services, domain: DomainRecord) =>

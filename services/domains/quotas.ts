@@ -17,7 +17,7 @@ export async function checkDomainQuota(db: Db, { config }: Services, project: Pr
   const limit = config.plans[project.plan].domains
   if (limit === null || (await countDomains(db, project.id)) < limit) return
   const allowed = limit === 1 ? '1 domain' : `${limit} domains`
-  throw conflict(`the ${planTitle(project.plan)} plan allows ${allowed}: delete one or change the plan`)
+  throw conflict(`the ${planTitle(project.plan)} plan allows ${allowed}: delete one or change the plan`, 'quota_domains')
 }
 
 /**
@@ -37,5 +37,6 @@ export async function checkDomainClaims(tx: Tx, { config, clock }: Services, pro
   throw tooManyRequests(
     `a project may add ${maxDomainAddsPerHour} domains an hour; add the others later`,
     secondsUntil(next, now),
+    'rate_domains',
   )
 }

@@ -41,6 +41,7 @@ export function takeLookUps(services: Services, { id, project_id }: Pick<DomainR
     throw tooManyRequests(
       `${maxLookUpsPerPause} domains of the project were looked up within ${checkIntervalMs / 1000} s: try again in ${seconds} s`,
       seconds,
+      'rate_look_ups',
     )
   })
 }

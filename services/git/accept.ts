@@ -60,4 +60,4 @@ export function acceptGitDeploy(
   })
 }
 
-export const notConnected = () => conflict('the site is not connected to a repository; connect it first')
+export const notConnected = () => conflict('the site is not connected to a repository; connect it first', 'not_connected')

@@ -36,7 +36,8 @@ export async function findPlanOfSite(db: Db, siteId: string): Promise<PlanName |
   return row?.plan
 }
 
-export const suspended = () => paymentRequired('the project is suspended for non-payment; pay the bill, then try again')
+export const suspended = () =>
+  paymentRequired('the project is suspended for non-payment; pay the bill, then try again', 'suspended')
 
 /**
  * A transaction under the project's lock, so that its quotas are counted and its permits granted one request at a time. Every transaction that

@@ -15,7 +15,9 @@ export async function checkSiteQuota(db: Db, { config }: Services, project: Proj
   const limit = config.plans[project.plan].sites
   if (limit === null || (await countSites(db, project.id)) < limit) return
   const message = `the ${planTitle(project.plan)} plan allows ${limit} sites: delete one`
-  throw upgradeLifts(config.plans, project.plan, 'sites') ? paymentRequired(`${message} or change the plan`) : conflict(message)
+  throw upgradeLifts(config.plans, project.plan, 'sites')
+    ? paymentRequired(`${message} or change the plan`, 'quota_sites')
+    : conflict(message, 'quota_sites')
 }
 
 /**
@@ -39,6 +41,7 @@ export function tooManyHeld(what: string, plan: PlanName, limit: number, { count
   const wait = next_free_at ? `wait until ${readable(next_free_at)}` : 'delete one'
   return conflict(
     `the project holds ${count} ${what}, and the ${planTitle(plan)} plan allows ${limit}: take one of its own again, or ${wait}`,
+    'quota_names',
   )
 }
 
@@ -47,5 +50,6 @@ export function requirePlanFor(subdomain: string, plan: PlanName): void {
   if (!isShortSubdomain(subdomain) || planAllows(plan, 'short_subdomain')) return
   throw invalid(
     `subdomains of fewer than ${freeSubdomainLength} characters need the ${planFor('short_subdomain')} plan or higher`,
+    'plan_short_subdomain',
   )
 }

@@ -74,7 +74,7 @@ export type OfSite = { readonly deletion_scheduled_at: Date | null } | { readonl
 
 export const isTrashed = (row: OfSite): boolean => ('trashed' in row ? row.trashed : row.deletion_scheduled_at !== null)
 
-export const inTrash = () => conflict('the site is in the trash; restore it first')
+export const inTrash = () => conflict('the site is in the trash; restore it first', 'in_trash')
 export const noSuchSite = () => notFound('there is no site with this id in the project; list_sites shows them all')
 
 /** How many sites count against the quota. */

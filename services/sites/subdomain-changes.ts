@@ -114,6 +114,7 @@ async function requireFewCancelled(tx: Tx, { config }: Services, siteId: string,
   throw tooManyRequests(
     `${maxCancelledChanges} changes of the subdomain were cancelled not long ago; another change is possible from ${readable(next)} on`,
     secondsUntil(next, now),
+    'rate_subdomain_changes',
   )
 }
 

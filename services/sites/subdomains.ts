@@ -32,7 +32,7 @@ export async function isSubdomainTaken(db: Db, subdomain: string, asker: Asker, 
   return row !== undefined
 }
 
-export const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`)
+export const taken = (subdomain: string) => conflict(`the subdomain ${subdomain} is taken; choose another`, 'name_taken')
 
 /** Names that a project keeps from others. */
 export interface HeldNames {

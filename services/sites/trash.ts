@@ -36,7 +36,7 @@ export function trashSite(services: Services, { id: site_id, project_id }: Pick<
       .where('id', '=', site_id)
       .where('deletion_scheduled_at', 'is', null)
       .executeTakeFirst()
-    if (trashed.numUpdatedRows === 0n) throw conflict('the site is in the trash already; restore_site brings it back')
+    if (trashed.numUpdatedRows === 0n) throw conflict('the site is in the trash already; restore_site brings it back', 'in_trash')
     const cancelled = await cancelSubdomainChange(tx, site_id, now)
     const site = await withChange(tx).where('sites.id', '=', site_id).executeTakeFirstOrThrow()
     await bumpRoutes(tx, { site_id })

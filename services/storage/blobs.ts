@@ -157,5 +157,6 @@ export const unknownBlob = (file: { path: string; sha256: string }) =>
 /** @param hashes may have repetitions */
 export const missingBlobs = (hashes: readonly string[]) =>
   new AppError('invalid', 'the project lacks blobs; send each of them with put_blob, then repeat the manifest', {
+    code: 'missing_blobs',
     missing: [...new Set(hashes)],
   })

@@ -18,5 +18,5 @@ export async function checkStorage(
 ): Promise<void> {
   const quota = config.plans[project.plan].storage_bytes
   if (quota === null || (await storageBytes(db, project.id, { upload })) + addedBytes <= quota) return
-  throw conflict(overStorageQuota(project.plan, quota))
+  throw conflict(overStorageQuota(project.plan, quota), 'quota_storage')
 }
