@@ -1,3 +1,5 @@
+import { type FrameworkName, frameworkIn } from './frameworks.ts'
+
 export type Command = readonly [program: string, ...args: string[]]
 
 /** The major versions of Node that builds may ask for; 20 is the default. */
@@ -133,6 +135,11 @@ export function enginesOf(packageJson: string): string | undefined {
   const engines = parsed.kind === 'package' ? parsed.content.engines : undefined
   const range = isRecord(engines) ? engines.node : undefined
   return typeof range === 'string' && range.trim() !== '' ? range.trim() : undefined
+}
+
+export function frameworkOf(packageJson: string): FrameworkName | undefined {
+  const parsed = parsePackage(packageJson)
+  return parsed.kind === 'package' ? frameworkIn(parsed.content) : undefined
 }
 
 function parsePackage(packageJson: string) {

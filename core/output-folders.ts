@@ -1,6 +1,7 @@
 import type { BuildSettings } from './build-plan.ts'
+import { type FrameworkName, getFramework } from './frameworks.ts'
 
-/** The usual output folders of builds, in the specification's order: the first that exists is published. */
+/** The usual output folders of builds, in the specification's order: the first that the build wrote to is published. */
 export const outputFolders = [
   'dist',
   'build',
@@ -12,14 +13,41 @@ export const outputFolders = [
   'site',
   'storybook-static',
 ] as const
+export type OutputFolder = (typeof outputFolders)[number]
 
-/** @param written the folders that the build created, as a hint */
-export const noOutputFolder = (written: readonly string[], settings?: BuildSettings) =>
-  `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${settings ? ', or name its folder in output_dir of the git connection' : ''}${writtenInstead(written)}`
+/** What is known of a build that has nothing to publish in the usual output folders. */
+export interface BuildTraces {
+  /** The folders that the build created beside package.json. */
+  readonly written: readonly string[]
+  /** The folder of the index.html that the build wrote elsewhere; empty when it lies beside package.json. */
+  readonly indexFolder: string | undefined
+  readonly framework: FrameworkName | undefined
+  /** Whether the build left the server of its framework. */
+  readonly hasServer: boolean
+}
 
-/** @param written the folders that the build created, as a hint */
-export const noOutputIndex = (folder: string, written: readonly string[]) =>
-  `${folder} has no index.html; did the build write elsewhere?${writtenInstead(written.filter((name) => name !== folder))}`
+/** @param stale the first usual output folder that is there, when the build wrote to none of them */
+export function noOutputFolder(traces: BuildTraces, stale: OutputFolder | undefined, settings?: BuildSettings) {
+  const advice = adviceFor(traces)
+  const lack = stale ? `it wrote nothing to ${stale}/` : 'it wrote none of the usual output folders'
+  if (advice) return `The build finished, but ${lack}. ${advice}`
+  return `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${settings ? ', or name its folder in output_dir of the git connection' : ''}${writtenInstead(traces.written)}`
+}
+
+export function noOutputIndex(folder: OutputFolder, traces: BuildTraces) {
+  const advice = adviceFor(traces)
+  if (advice) return `The build finished, but ${folder}/ has no index.html. ${advice}`
+  return `${folder} has no index.html; did the build write elsewhere?${writtenInstead(traces.written.filter((name) => name !== folder))}`
+}
+
+/** A server shows what is wrong; without one, a page that the build wrote is a better sign than the framework's usual settings. */
+function adviceFor({ indexFolder, framework, hasServer }: BuildTraces): string | undefined {
+  const ofFramework = framework && getFramework(framework).advice
+  if (ofFramework && hasServer) return ofFramework
+  if (indexFolder === '') return 'Found index.html beside package.json: write the site to a folder of its own, such as dist.'
+  if (indexFolder !== undefined) return `Found ${indexFolder}/index.html: set output_dir to ${indexFolder}.`
+  return ofFramework
+}
 
 /** The refusal for the output folder of a git connection. `written` is undefined when nothing was built. */
 export const noOutputDir = (folder: string, written: readonly string[] | undefined) =>

@@ -4,6 +4,7 @@ import { type BuildContext, SourceFault } from './build-context.ts'
 import type { Commands } from './commands.ts'
 import type { Packages } from './install/packages.ts'
 import { getTools } from './install/tools.ts'
+import { lookBeforeBuild } from './output/build-writes.ts'
 import type { FoundOutput } from './output/output-folder.ts'
 import type { Step } from './sandbox/confine.ts'
 import type { SourcePlan } from './source/source-plan.ts'
@@ -26,7 +27,7 @@ export async function buildProject(
 ): Promise<FoundOutput> {
   if (plan.kind === 'refused') throw new SourceFault(plan.error)
   await refuseWithoutIsolation(context)
-  const { deps, input, reader, buildLog, signal, onPhase } = context
+  const { deps, input, workspace, reader, buildLog, signal, onPhase } = context
   onPhase('install')
   await packages.take(plan, root)
   const { hasDownloads, restored } = packages
@@ -39,8 +40,9 @@ export async function buildProject(
     await packages.installed()
   }
   onPhase('build')
+  const untouched = await lookBeforeBuild(workspace, root, folder)
   await commands.run({ root, tools, folder, command: plan.build, before })
-  return await reader.call('findOutput', input.settings)
+  return await reader.call('findOutput', { before: untouched, framework: plan.framework, settings: input.settings })
 }
 
 async function refuseWithoutIsolation({ deps, input, signal }: BuildContext): Promise<void> {

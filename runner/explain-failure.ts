@@ -77,6 +77,14 @@ const hints: readonly [RegExp, string][] = [
     /npm error (?:code EBADENGINE|notsup )|Your Node version is incompatible|The engine "node" is incompatible|(?:requires?|For Next\.js,|Minimum) Node(?:\.js)? [Vv]ersion|Node\.js v?[\d.]+ is not supported|requires Node(?:\.js)? (?:>=|v?\d)|Unsupported (?:Node\.js )?engine/,
     'it needs another version of Node; write the one that it needs (18, 20, 22 or 24) into a file .nvmrc beside package.json',
   ],
+  [
+    /NoAdapterInstalled|Cannot use server-rendered pages without an adapter/,
+    "Astro is set to write a server, which is not run here; remove output: 'server' and prerender = false",
+  ],
+  [
+    /next export[`"'] (?:command )?has been removed/,
+    "Next.js writes static files with output: 'export' in next.config; set it, and run next build only",
+  ],
   [/^blocked: /m, 'it tried to reach what builds may not, see the lines that start with "blocked:"'],
   [
     /gyp ERR! (?:find Python|stack Error: not found: make|build error|configure error)|node-gyp|: (?:make|g\+\+|python3?): not found/,

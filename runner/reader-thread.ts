@@ -1,12 +1,11 @@
 import { getHeapStatistics } from 'node:v8'
-import type { BuildSettings } from '../core/build-plan.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
 import { serveCalls } from '../infra/threads/serve-calls.ts'
 import { explainFailure, type Failure } from './explain-failure.ts'
 import { type InstallPlan, nameInstall } from './install/install-inputs.ts'
 import { createLogText, type LogEnd, type LogText } from './log-text.ts'
 import { listFolder } from './output/list-folder.ts'
-import { findOutput } from './output/output-folder.ts'
+import { findOutput, type OutputRequest } from './output/output-folder.ts'
 import { readSource, type SourceRequest, type SourceTree } from './source/read-source.ts'
 
 // The thread that reads what one build at a time has sent or written: see readers.ts. What is large stays here from call to call.
@@ -25,9 +24,9 @@ const calls = {
     const { root, paths, folder } = treeOf()
     return nameInstall(root, paths, folder, plan)
   },
-  findOutput(settings?: BuildSettings) {
+  findOutput(request: OutputRequest) {
     const { root, paths, folder } = treeOf()
-    return findOutput(root, folder, paths, settings)
+    return findOutput(root, folder, paths, request)
   },
   listFolder: (folder: string, prefix: string, maxFiles: number) => listFolder(folder, prefix, maxFiles, skipped),
   skip: (path: string) => skipped.add(path),

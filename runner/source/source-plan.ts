@@ -7,12 +7,14 @@ import {
   type BuildSettings,
   type Command,
   enginesOf,
+  frameworkOf,
   type LockFile,
   lockFiles,
   type NodeMajor,
   type PackageManager,
   planBuild,
 } from '../../core/build-plan.ts'
+import type { FrameworkName } from '../../core/frameworks.ts'
 import { foldersUpwards } from '../../core/root-dir.ts'
 import { chooseNode, type NodeRequest } from './node-version.ts'
 
@@ -26,6 +28,8 @@ export type SourcePlan =
       /** The folder of the lock file, where it runs, with a trailing slash; the root is empty. */
       readonly installFolder: string
       readonly build: Command
+      /** The framework that package.json names. */
+      readonly framework: FrameworkName | undefined
       /** Both are undefined without a lock file that decides the install. */
       readonly lockName: string | undefined
       readonly lockSha256: string | undefined
@@ -64,6 +68,7 @@ export async function planSource(
   return {
     ...commands,
     node: node.major,
+    framework: packageJson === undefined ? undefined : frameworkOf(packageJson),
     installFolder: deciding?.folder ?? folder,
     lockName: deciding?.name,
     lockSha256: deciding && (await sha256Of(join(root, deciding.folder, deciding.name))),

@@ -9,7 +9,7 @@ import {
   noStaticIndexIn,
   planBuild,
 } from '../../core/build-plan.ts'
-import { noIndexInOutputDir, noOutputDir, noOutputFolder, noOutputIndex, outputFolders } from '../../core/output-folders.ts'
+import { noIndexInOutputDir, noOutputDir } from '../../core/output-folders.ts'
 import { foldersUpwards, locateProject, parseRootDir, wrappingFolder } from '../../core/root-dir.ts'
 
 const built = '{"scripts":{"build":"vite build"}}'
@@ -121,7 +121,6 @@ test('G01: what is wrong with a folder names the place where it is set', () => {
   expect(noStaticIndexIn('web', own)).toMatch(/root_dir of the git connection, .* or push/)
   expect(noStaticIndex()).toMatch(/^the archive has no index.html/)
   expect(noStaticIndex(own)).toMatch(/^the repository has no index.html .* output_dir of the git connection/)
-  expect(noOutputFolder([], own)).toMatch(/output_dir of the git connection$/)
   expect(noOutputDir('www', ['dist'])).toBe(
     'the build wrote no folder "www", which the git connection names as output_dir; change output_dir of the git connection (it wrote dist)',
   )
@@ -146,18 +145,6 @@ test.each<[string, string, RegExp]>([
   ['a script that is no text', '{"scripts":{"build":{"a":1}}}', /^package.json has no "build" script/],
   ['scripts from a prototype', '{"scripts":{"__proto__":{"build":"x"}}}', /^package.json has no "build" script/],
 ])('B06: package.json with %s says what to change', (_name, text, message) => expect(show(text)).toMatch(message))
-
-test('B03: the output folders are those of the specification, in its order', () => {
-  expect(outputFolders.join(' ')).toBe('dist build out .vitepress/dist .output/public _site public site storybook-static')
-  for (const folder of outputFolders) expect(noOutputFolder([])).toContain(folder)
-  expect(noOutputIndex('public', ['public'])).toBe('public has no index.html; did the build write elsewhere?')
-})
-
-test('B06: folders that a build wrote instead are named, in one line and not all', () => {
-  expect(noOutputFolder(['target'])).toMatch(/with index\.html in it \(it wrote target\)$/)
-  expect(noOutputIndex('public', ['a\nb', 'public'])).toMatch(/\(it wrote a\\nb\)$/)
-  expect(noOutputFolder(Array.from({ length: 11 }, (_, i) => `f${i}`))).toMatch(/f9, …\)$/)
-})
 
 test.each<[string, string | undefined]>([
   ['{"engines":{"node":" >=18 "}}', '>=18'],

@@ -81,16 +81,25 @@ describe('a package', () => {
     }
   })
 
-  test('B03 E7: an output folder without index.html fails, and so does none', async () => {
-    const lost = await builder.build(nodePackage(writes('target/index.html'), { 'public/logo.txt': 'x' }))
-    expect(lost).toMatchObject({
+  test('B03 E7: a page outside of the output folders fails, and is named', async () => {
+    const stale = await builder.build(nodePackage(writes('target/index.html'), { 'public/index.html': 'template' }))
+    expect(stale).toMatchObject({
       outcome: 'failed',
-      error: 'public has no index.html; did the build write elsewhere? (it wrote target)',
+      error: 'The build finished, but it wrote nothing to public/. Found target/index.html: set output_dir to target.',
     })
-    const none = await builder.build(nodePackage(writes('target/index.html')))
+  })
+
+  test('B03 E7: no output folder fails, and so does a link to one', async () => {
+    const none = await builder.build(nodePackage(writes('target/a.js')))
     expect(none.error).toMatch(/^the build wrote none of the folders dist, build, out, .*; make it write one of them/)
     const linked = await builder.build(nodePackage('require("node:fs").symlinkSync("/etc", "dist")'))
     expect(`${linked.error} (it wrote target)`).toBe(none.error)
+  })
+
+  test('B03: a folder of the source gives way to the one that the build wrote', async () => {
+    const built = await builder.build(nodePackage(writes('_site/index.html'), { 'dist/index.html': 'of another time' }))
+    expect(await built.read('index.html')).toBe('_site/index.html')
+    expect(built.log).toMatch(/ from _site\n$/)
   })
 
   test('V18: a build cannot publish what it links to', async () => {

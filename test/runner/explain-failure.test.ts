@@ -75,6 +75,12 @@ test.each<[string, Partial<Failure>, RegExp]>([
   ],
   ['the engine of Astro', { log: 'Node.js v18.20.8 is not supported by Astro!\n' }, /needs another version of Node/],
   [
+    'Astro without its server',
+    { log: '[NoAdapterInstalled] Cannot use server-rendered pages without an adapter.\n' },
+    /remove output: 'server'/,
+  ],
+  ['an old export of Next', { log: "`next export` has been removed in favor of 'output: export'\n" }, /output: 'export' in next/],
+  [
     'the version of pnpm',
     { log: ' ERR_PNPM_UNSUPPORTED_ENGINE  Unsupported environment\n\nYour pnpm version is incompatible with "/build".\n' },
     /asks for another version of its package manager/,
