@@ -12,7 +12,9 @@ import { type Deploy, deployView } from './views/deploy.ts'
 /** How long a response waits for recommendations; the workflow of the deploy checks the remaining files. */
 const budgetMs = 150
 
-type FileSet = Pick<StoredFiles, 'source_kind' | 'activate' | 'files' | 'references'> & { readonly skipped_paths: string[] }
+type FileSet = Pick<StoredFiles, 'source_kind' | 'activate' | 'title' | 'files' | 'references'> & {
+  readonly skipped_paths: string[]
+}
 
 /**
  * Accepts a deploy of stored files and keeps their manifest. When the site has checks enabled, the files are checked at the same time, and

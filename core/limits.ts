@@ -29,6 +29,7 @@ export const maxPathBytes = 1024
 /** All paths of one deploy together: 20,000 files with paths of 200 bytes; paths of usual sites have 30 to 80. */
 export const maxDeployPathBytes = 4 * MB
 export const maxNameLength = 120
+export const maxTitleLength = 120
 export const maxDescriptionLength = 2000
 
 export const minSubdomainLength = 5

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { deployStatuses } from '../../core/deploy.ts'
 import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries } from '../../core/limits.ts'
 import { sha256Pattern } from '../../core/manifest.ts'
 import { acceptDeploy } from '../../services/deploys/accept.ts'
@@ -13,7 +14,7 @@ import { operation } from '../operation.ts'
 import { storeArchive } from '../store-archive.ts'
 import { measureFiles, readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
 import { Deploy, deployOfCaller, deployView, deployViews } from '../views/deploy.ts'
-import { activate, deploy_id, filePath, Ok, site_id } from '../views/fields.ts'
+import { activate, deploy_id, filePath, Ok, site_id, title } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Deploys'
@@ -21,13 +22,14 @@ const tag = 'Deploys'
 export const list_deploys = operation({
   id: 'list_deploys',
   title: 'List deploys',
-  summary: 'Lists the deploys of a site, newest first.',
+  summary: 'Lists the deploys of a site, newest first, on request those of one status.',
   tag,
   rest: 'GET /api/v1/sites/{site_id}/deploys',
   tool: { readOnly: true },
   scope: 'readonly',
   input: z.object({
     site_id,
+    status: z.enum(deployStatuses).optional().describe('Lists only deploys with this status.'),
     limit: z.int().min(1).max(200).default(100),
     before: z.uuid().optional().describe('Id of the last deploy of the previous page.'),
   }),
@@ -46,7 +48,7 @@ export const deploy_site = operation({
   rest: 'POST /api/v1/sites/{site_id}/deploys',
   tool: {},
   scope: 'editor',
-  input: z.object({ site_id, activate }),
+  input: z.object({ site_id, activate, title }),
   raw: {
     name: 'source',
     description: 'The archive: tar.gz or zip, at most 50 MB.',
@@ -57,7 +59,7 @@ export const deploy_site = operation({
   whenTrashed: 'refuse',
   output: Deploy,
   errors: [400, 402, 409, 429],
-  handler: async (ctx, { activate, upload }, site) => {
+  handler: async (ctx, { activate, title, upload }, site) => {
     const { project_id: id, plan, suspended } = ctx.caller
     const charged = chargedBytes(upload)
     await using pending = await beginUpload(ctx, { project_id: id, bytes: charged })
@@ -65,7 +67,7 @@ export const deploy_site = operation({
     const addedBytes = (upload.expectedBytes ?? 0) - charged
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes, activate, upload: pending.id })
     const source = await storeArchive(pending.objects, pending.receive(upload))
-    return await deployView(ctx, await acceptDeploy(ctx, site, { source_kind: 'archive', activate, source }, pending))
+    return await deployView(ctx, await acceptDeploy(ctx, site, { source_kind: 'archive', activate, title, source }, pending))
   },
 })
 
@@ -102,6 +104,7 @@ export const deploy_files = operation({
       .meta({ minItems: 1, maxItems: maxManifestEntries })
       .describe('The complete set of files, at most 2000.'),
     activate,
+    title,
   }),
   example: {
     files: [
@@ -127,7 +130,8 @@ export const deploy_files = operation({
     const facts = { addedBytes: 0, activate: input.activate, upload: upload.id }
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, facts)
     const entries = await storeFiles(upload.objects, files, sizes)
-    const set = { source_kind: 'files' as const, activate: input.activate, files: entries, references, skipped_paths }
+    const { activate, title } = input
+    const set = { source_kind: 'files' as const, activate, title, files: entries, references, skipped_paths }
     return await acceptFiles(ctx, site, set, upload)
   },
 })

@@ -12,7 +12,7 @@ import {
   rotate_git_webhook,
 } from './git.ts'
 import { get_logs } from './logs.ts'
-import { check_deploy, deploy_manifest, get_manifest, put_blob } from './manifest-deploys.ts'
+import { check_deploy, deploy_manifest, get_manifest, list_deploy_files, put_blob } from './manifest-deploys.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
@@ -50,6 +50,7 @@ export const operations: readonly Operation[] = [
   deploy_manifest,
   get_manifest,
   get_deploy_status,
+  list_deploy_files,
   get_logs,
   activate_deploy,
   get_preview_url,

@@ -4,6 +4,7 @@ import { maxBlobBytes, maxManifestBodyBytes, maxManifestEntries } from '../../co
 import { sha256Pattern } from '../../core/manifest.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findDeploy } from '../../services/deploys/deploys.ts'
+import { findFilesOfDeploy } from '../../services/deploys/files.ts'
 import { checkDeployGates, checkPreviews } from '../../services/deploys/gates.ts'
 import { findBlobSizes, missingBlobs, renewBlobs } from '../../services/storage/blobs.ts'
 import { beginUpload } from '../../services/storage/pending-upload.ts'
@@ -11,8 +12,8 @@ import { receiveBlob } from '../../services/storage/receive-blob.ts'
 import { acceptFiles } from '../accept-files.ts'
 import { operation } from '../operation.ts'
 import { readEntries, readHash, requireStaticSite } from '../store-files.ts'
-import { Deploy } from '../views/deploy.ts'
-import { activate, filePath, sha256, site_id } from '../views/fields.ts'
+import { Deploy, deployOfCaller } from '../views/deploy.ts'
+import { activate, deploy_id, filePath, sha256, site_id, title } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Deploys'
@@ -120,7 +121,7 @@ export const deploy_manifest = operation({
   tag,
   rest: 'POST /api/v1/sites/{site_id}/deploys/manifest',
   scope: 'editor',
-  input: z.object({ site_id, files, activate }),
+  input: z.object({ site_id, files, activate, title }),
   example,
   maxBodyBytes: maxManifestBodyBytes,
   load: siteOfCaller,
@@ -137,7 +138,8 @@ export const deploy_manifest = operation({
     if (missing.length > 0) throw missingBlobs(hashesOf(missing))
     await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
     const entries = references.map((file) => ({ ...file, size: sizes.get(file.sha256) ?? 0 }))
-    const set = { source_kind: 'manifest' as const, activate: input.activate, files: entries, references, skipped_paths }
+    const { activate, title } = input
+    const set = { source_kind: 'manifest' as const, activate, title, files: entries, references, skipped_paths }
     // only the manifest itself is stored, and it does not count against the quota
     await using upload = await beginUpload(ctx, { project_id: id, bytes: 0 })
     return await acceptFiles(ctx, site, set, upload)
@@ -162,5 +164,25 @@ export const get_manifest = operation({
     if (!sentAsFiles || !live.manifest_sha256) return []
     const { files: published } = await readManifest(ctx.cas, live.manifest_sha256)
     return published.map((file) => ({ path: file.path, sha256: file.sha256 }))
+  },
+})
+
+export const list_deploy_files = operation({
+  id: 'list_deploy_files',
+  title: 'List the files of a deploy',
+  summary: 'Lists every file that a deploy publishes, sorted by path, however it was sent: as files, as an archive or from git.',
+  tag,
+  rest: 'GET /api/v1/deploys/{deploy_id}/files',
+  tool: { readOnly: true },
+  scope: 'readonly',
+  input: z.object({ deploy_id }),
+  load: deployOfCaller,
+  output: z.array(z.object({ path: z.string(), sha256, size: z.int().describe('Bytes.') }).meta({ id: 'DeployedFile' })),
+  errors: [409, 429, 503],
+  handler: async (ctx, _input, deploy) => {
+    const read = async () => [...(await findFilesOfDeploy(ctx, deploy))]
+    // a build may publish ten times as many files as a manifest
+    const isLarge = (deploy.file_count ?? 0) > maxManifestEntries
+    return isLarge ? await ctx.admission.runLarge(ctx.caller.project_id, read) : await read()
   },
 })

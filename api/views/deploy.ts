@@ -1,8 +1,12 @@
 import { z } from 'zod'
 import { buildModes, deployAllows, deployStatuses, sourceKinds } from '../../core/deploy.ts'
+import { waitingFor } from '../../core/deploy-waits.ts'
 import { notFound } from '../../core/errors.ts'
+import { oneLine } from '../../core/inline-code.ts'
+import { maxTitleLength } from '../../core/limits.ts'
 import { previewUrl } from '../../infra/config.ts'
 import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
+import { listWaits } from '../../services/builds/permits.ts'
 import { type DeployRow, findDeploy } from '../../services/deploys/deploys.ts'
 import { listLiveLinks } from '../../services/previews/links.ts'
 import { findSite } from '../../services/sites/sites.ts'
@@ -14,7 +18,13 @@ export const Deploy = z
   .object({
     id: z.uuid(),
     site_id: z.uuid(),
+    number: z.int().describe('Counts the deploys of the site.'),
+    title: z.string().nullable().describe('The title that was sent with the deploy, or the first line of its commit message.'),
     status: z.enum(deployStatuses),
+    waiting_for: z
+      .string()
+      .nullable()
+      .describe('What a queued deploy waits for, such as a build slot or another deploy of its site; null for any other status.'),
     error: z.string().nullable().describe('Why the deploy failed, with the last lines of the build.'),
     source_kind: z.enum(sourceKinds),
     build_mode: z
@@ -46,7 +56,7 @@ export const Deploy = z
 type Shown = Pick<Context, 'config' | 'db' | 'previewTokens'>
 
 export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<typeof Deploy>> {
-  const view = viewOf(row, (await previewUrls(ctx, [row])).get(row.id))
+  const [view = viewOf(row, undefined, undefined)] = await deployViews(ctx, [row])
   if (!row.recommendations?.length) return view
   const site = await findSite(ctx.db, row.project_id, row.site_id)
   return site?.checks_enabled ? { ...view, recommendations: row.recommendations } : view
@@ -55,7 +65,8 @@ export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<ty
 /** Leaves out the recommendations, which would make up most of a list of deploys. */
 export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promise<z.input<typeof Deploy>[]> {
   const urls = await previewUrls(ctx, rows)
-  return rows.map((row) => viewOf(row, urls.get(row.id)))
+  const waits = await waitsOf(ctx, rows)
+  return rows.map((row) => viewOf(row, urls.get(row.id), waits.get(row.id)))
 }
 
 /** By the deploy's id. A link whose token came from another secret key does not open any more. */
@@ -73,11 +84,28 @@ async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly 
   return new Map(urls.toReversed())
 }
 
-function viewOf(row: DeployRow, preview_url: string | undefined): z.input<typeof Deploy> {
+/** What each queued deploy waits for, by its id. */
+async function waitsOf({ db }: Shown, rows: readonly DeployRow[]): Promise<Map<string, string>> {
+  const queued = rows.filter((row) => row.status === 'queued')
+  const [first] = queued
+  if (!first) return new Map()
+  const ids = queued.map((row) => row.id)
+  const builds = await listWaits(db, first.project_id, ids)
+  return new Map(ids.map((id) => [id, waitingFor(builds.get(id))]))
+}
+
+const maxTitle = new RegExp(`^.{0,${maxTitleLength}}`, 'u')
+const titleOf = ({ title, git }: DeployRow) =>
+  title ?? (maxTitle.exec(oneLine(git?.message.split('\n', 1)[0] ?? ''))?.[0] || null)
+
+function viewOf(row: DeployRow, preview_url: string | undefined, waiting_for: string | undefined): z.input<typeof Deploy> {
   return {
     id: row.id,
     site_id: row.site_id,
+    number: row.seq,
+    title: titleOf(row),
     status: row.status,
+    waiting_for: waiting_for ?? null,
     error: row.error,
     source_kind: row.source_kind,
     build_mode: row.build_mode,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { invalid } from '../../core/errors.ts'
-import { maxDescriptionLength, maxNameLength, maxPathBytes } from '../../core/limits.ts'
+import { maxDescriptionLength, maxNameLength, maxPathBytes, maxTitleLength } from '../../core/limits.ts'
 
 /** An instant in responses: RFC 3339 in UTC with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 })
@@ -40,6 +40,12 @@ export const site_id = z.uuid().describe('Id of the site.')
 export const deploy_id = z.uuid().describe('Id of the deploy.')
 
 export const activate = z.boolean().default(true).describe('false builds the deploy without publishing it.')
+/** The characters of one line; the pattern says so in the OpenAPI document. */
+export const title = text(maxTitleLength)
+  .refine((given) => !/\p{Cc}/u.test(given), 'must be one line without control characters')
+  .meta({ maxLength: maxTitleLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
+  .optional()
+  .describe('What the deploy is about, in one line, for lists of deploys.')
 /** A refusal by `judgePath` is a 400, not a 422: the pattern covers part of it, for the OpenAPI document. */
 export const filePath = z
   .string()

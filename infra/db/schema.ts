@@ -78,6 +78,9 @@ interface Deploys {
   finished_at: Date | null
   activated_at: Date | null
   git_preview_id: string | null
+  title: string | null
+  cancelled: Generated<boolean>
+  fetch_commit: string | null
 }
 
 interface PreviewLinks {

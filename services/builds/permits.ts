@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { BuildWait } from '../../core/deploy-waits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { permitSignal } from '../../workflows/contract/deploys.ts'
 import type { DeployRun } from '../deploys/runs.ts'
@@ -46,7 +47,7 @@ export async function grantAllFreePermits(services: Services, now: Date): Promis
 }
 
 /** Requests the permit of a deploy. Undefined when the run does not own the deploy, or it has ended. May be repeated. */
-export function requestPermit(services: Services, run: DeployRun): Promise<PermitState | undefined> {
+export function requestPermit(services: Services, run: DeployRun): Promise<BuildWait | undefined> {
   return withProjectOfDeploy(services, run.deploy_id, async (tx, { id: project_id }) => {
     await grantFreePermits(tx, services, { project_id, now: services.clock(), asking: run.deploy_id })
     return await findPermit(tx, run)
@@ -93,34 +94,30 @@ async function grantPermits(
   return rows
 }
 
-/** Whether a build has its permit, and why not: the builds of its site before it, and the permits that its project holds. */
-export interface PermitState {
-  readonly has_permit: boolean
-  /** Whether the permit is for fetching the source, not for building. */
-  readonly is_fetch: boolean
-  readonly earlier: number
-  /** The number of the first earlier deploy; null when there is none. */
-  readonly first_earlier_seq: number | null
-  /** Permits of the same kind that the project holds. */
-  readonly granted: number
-}
+/** Builds of a project that have not ended, with what each waits for. */
+const waitsOf = (projectId: RawBuilder<string>) => sql`
+  select id, attempt, run_id, run_id is not null as is_claimed, is_fetch, turn_at is not null as has_permit, fetch_after,
+    row_number() over of_site - 1 as earlier,
+    nullif(first_value(seq) over of_site, seq) as first_earlier_seq
+  from (select *, ${isFetch} as is_fetch from deploys where project_id = ${projectId} and ${isUnendedBuild}) as unended
+  window of_site as (partition by site_id order by seq)`
 
 /** Undefined when the run does not own the deploy, or the deploy has ended. */
-async function findPermit(tx: Tx, run: DeployRun): Promise<PermitState | undefined> {
-  const { rows } = await sql<PermitState>`
-    select
-      own.turn_at is not null as has_permit,
-      own.source_sha256 is null as is_fetch,
-      count(*) filter (where other.site_id = own.site_id and other.seq < own.seq) as earlier,
-      min(other.seq) filter (where other.site_id = own.site_id and other.seq < own.seq) as first_earlier_seq,
-      count(*) filter (where other.turn_at is not null and other.is_fetch = (own.source_sha256 is null)) as granted
-    from deploys own
-    join (select project_id, site_id, seq, turn_at, ${isFetch} as is_fetch from deploys where ${isUnendedBuild}) other
-      using (project_id)
-    where own.id = ${run.deploy_id} and own.attempt = ${run.attempt} and own.run_id = ${run.run_id}
-      and own.status in ('queued', 'building')
-    group by own.id`.execute(tx)
+async function findPermit(tx: Tx, run: DeployRun): Promise<BuildWait | undefined> {
+  const project = sql<string>`(select project_id from deploys where id = ${run.deploy_id})`
+  const { rows } = await sql<BuildWait>`
+    select is_claimed, has_permit, is_fetch, fetch_after, earlier, first_earlier_seq from (${waitsOf(project)}) as waits
+    where id = ${run.deploy_id} and attempt = ${run.attempt} and run_id = ${run.run_id}`.execute(tx)
   return rows[0]
+}
+
+/** What each of these deploys waits for, by its id; deploys that have ended or need no build are left out. */
+export async function listWaits(db: Db, projectId: string, ids: readonly string[]): Promise<Map<string, BuildWait>> {
+  if (ids.length === 0) return new Map()
+  const { rows } = await sql<BuildWait & { readonly id: string }>`
+    select id, is_claimed, has_permit, is_fetch, fetch_after, earlier, first_earlier_seq from (${waitsOf(sql`${projectId}`)}) as waits
+    where id = any(${ids}::uuid[])`.execute(db)
+  return new Map(rows.map(({ id, ...wait }) => [id, wait]))
 }
 
 /** Lists the projects with a free permit and a build that may have it: a permit may have been lost. */

@@ -10,7 +10,7 @@ import { startWorkflow } from '../workflow-messages.ts'
 import { type DeployRow, insertDeploy, type NewDeploy } from './deploys.ts'
 import { checkDeployGates } from './gates.ts'
 
-type Request = Pick<NewDeploy, 'source_kind' | 'activate'>
+type Request = Pick<NewDeploy, 'source_kind' | 'activate' | 'title'>
 
 export interface StoredFiles extends Request {
   readonly copy: NonNullable<NewDeploy['copy']>
@@ -38,10 +38,10 @@ export function acceptDeploy(
     const added = 'files' in deploy ? await newBlobs(tx, project.id, deploy.files) : [deploy.source]
     if ('files' in deploy) requireReferences(deploy, added)
     await checkDeployGates(tx, services, project, { addedBytes: bytesOf(added), activate: deploy.activate, upload: upload.id })
-    const { source_kind, activate } = deploy
+    const { source_kind, activate, title } = deploy
     const content =
       'files' in deploy ? { copy: deploy.copy, recommendations: deploy.recommendations?.() } : { source: deploy.source }
-    const row = await queueDeploy(tx, site, { source_kind, activate, ...content }, services.clock())
+    const row = await queueDeploy(tx, site, { source_kind, activate, title, ...content }, services.clock())
     if ('files' in deploy) await addBlobsOfDeploy(tx, project.id, deploy.files)
     tx.afterCommit(() => services.log.info({ deploy_id: row.id, site_id: site.id, source_kind }, 'deploy accepted'))
     return row

@@ -5,6 +5,7 @@ import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
 import { transact } from '../transact.ts'
 import { type DeployRow, isOvertaken, lockSiteOfDeploy, setActive, supersedeDeploy } from './deploys.ts'
+import { filesDeleted } from './files.ts'
 import { applyRetention } from './retention.ts'
 
 /**
@@ -33,8 +34,6 @@ export async function activateDeploy(
   await retain(services, activated.deploy.site_id)
   return activated
 }
-
-export const filesDeleted = () => conflict('the files of this deploy were deleted; deploy again', 'files_deleted')
 
 /** Applies the retention. A failure does not matter: the deploy is live, and the next activation retries. */
 async function retain(services: Services, site_id: string): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
-import type { GitSource, SourceKind } from '../../core/deploy.ts'
+import type { DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -16,6 +16,7 @@ export interface NewDeploy {
   readonly project_id: string
   readonly source_kind: SourceKind
   readonly activate: boolean
+  readonly title?: string | undefined
   /** The archive in the CAS; absent when the files are stored already or must still be fetched. */
   readonly source?: { readonly sha256: string; readonly size: number }
   /** The known facts of a deploy whose files are stored. */
@@ -66,14 +67,15 @@ export function listDeploys(
   db: Db,
   projectId: string,
   siteId: string,
-  page: { limit: number; before?: string | undefined },
+  page: { readonly limit: number; readonly before?: string | undefined; readonly status?: DeployStatus | undefined },
 ): Promise<DeployRow[]> {
-  const { before } = page
+  const { before, status } = page
   return db
     .selectFrom('deploys')
     .selectAll()
     .where('project_id', '=', projectId)
     .where('site_id', '=', siteId)
+    .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
     .$if(before !== undefined, (query) =>
       query.where('seq', '<', (eb) =>
         eb

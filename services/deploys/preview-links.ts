@@ -6,8 +6,8 @@ import { endLinkOfDeploy, showDeploy } from '../previews/links.ts'
 import type { Services } from '../services.ts'
 import { inTrash, lockSiteOf } from '../sites/sites.ts'
 import { transact } from '../transact.ts'
-import { filesDeleted } from './activate.ts'
 import { lockSiteOfDeploy } from './deploys.ts'
+import { filesDeleted } from './files.ts'
 
 /**
  * Issues the link that shows a deploy which is not live; the same link on repeat.

@@ -1,8 +1,5 @@
 import { deployActions, deployAllows } from '../../core/deploy.ts'
-import { conflict, unavailable } from '../../core/errors.ts'
-import type { Cas } from '../../infra/cas/cas.ts'
-import { readManifest } from '../../infra/cas/manifests.ts'
-import type { Logger } from '../../infra/log.ts'
+import { conflict } from '../../core/errors.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { closeUnlessAwaited } from '../previews/branch-previews.ts'
 import { endLinksToDeploy } from '../previews/links.ts'
@@ -13,6 +10,7 @@ import { lockSiteOf } from '../sites/sites.ts'
 import { removeBlobsOfDeploy } from '../storage/blobs.ts'
 import type { Tx } from '../transact.ts'
 import { type DeployRow, findDeploy } from './deploys.ts'
+import { readFiles } from './files.ts'
 
 /**
  * Deletes the files of a deploy; its record stays. The flag, the project's use of the storage and the preview links change in one transaction.
@@ -25,9 +23,9 @@ export async function purgeDeploy(
   deploy: Pick<DeployRow, 'id' | 'site_id' | 'project_id' | 'manifest_sha256'>,
   stillWanted: (tx: Tx) => Promise<boolean> = async () => true,
 ): Promise<boolean> {
-  const { cas, log, clock } = services
+  const { log, clock } = services
   const { id, site_id, project_id } = deploy
-  const files = await filesOf(cas, deploy.manifest_sha256, log)
+  const files = deploy.manifest_sha256 === null ? [] : await readFiles(services, deploy.manifest_sha256)
   return await withProject(services, project_id, async (tx) => {
     await lockSiteOf(tx, 'deploys', id)
     if (!(await stillWanted(tx)) || !(await markPurged(tx, project_id, id))) return false
@@ -60,16 +58,6 @@ const notPurgeable = (status: string) =>
     `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
     'wrong_status',
   )
-
-async function filesOf(cas: Cas, manifestSha256: string | null, log: Logger) {
-  if (manifestSha256 === null) return []
-  try {
-    return (await readManifest(cas, manifestSha256)).files
-  } catch (error) {
-    log.error({ err: error, sha256: manifestSha256 }, 'manifest unreadable')
-    throw unavailable('the storage does not answer; try again in a few seconds')
-  }
-}
 
 /** Marks the artifacts as deleted; the record stays. Undefined when its status forbids it or they were deleted before. */
 function markPurged(tx: Tx, projectId: string, id: string): Promise<DeployRow | undefined> {

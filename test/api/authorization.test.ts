@@ -98,6 +98,7 @@ const inputs: Record<string, () => Promise<Input>> = {
   },
   get_manifest: ofSite,
   get_deploy_status: () => deployed(),
+  list_deploy_files: () => deployed(),
   get_logs: () => deployed(),
   activate_deploy: () => deployed(false),
   get_preview_url: () => deployed(false),

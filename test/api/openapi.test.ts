@@ -104,6 +104,7 @@ test('the links lead from what makes a thing to what takes its id', () => {
   expect(linksOf('create_site')).toContain('deploy_files')
   expect(linksOf('deploy_files')).toEqual([
     'get_deploy_status',
+    'list_deploy_files',
     'get_logs',
     'activate_deploy',
     'get_preview_url',

@@ -67,6 +67,7 @@ describe.each([
     const first = await ended((await call('deploy_files', { site_id, files: [page('one')] })).id)
     expect(first).toMatchObject({ status: 'active', file_count: 1 })
     expect(await call('get_manifest', { site_id })).toEqual(await rest(`sites/${site_id}/manifest`))
+    expect(await call('list_deploy_files', { deploy_id: first.id })).toEqual(await rest(`deploys/${first.id}/files`))
     const second = await ended((await call('deploy_files', { site_id, files: [page('two')], activate: false })).id)
     expect(second).toMatchObject({ status: 'ready', is_preview: true })
     expect(await call('get_preview_url', { deploy_id: second.id })).toMatchObject({ deploy_id: second.id })

@@ -1,7 +1,7 @@
-import { counted } from '../../core/amounts.ts'
+import { waitingFor } from '../../core/deploy-waits.ts'
 import { failBuild, finishBuild } from '../../services/builds/finish.ts'
 import { findBuildInput } from '../../services/builds/input.ts'
-import { type PermitState, requestPermit } from '../../services/builds/permits.ts'
+import { requestPermit } from '../../services/builds/permits.ts'
 import { publishDeploy } from '../../services/deploys/activate.ts'
 import * as runs from '../../services/deploys/runs.ts'
 import type { Services } from '../../services/services.ts'
@@ -24,7 +24,7 @@ export function createDeployActivities(services: Services): DeployActivities {
 
     async requestPermit(run) {
       const permit = await requestPermit(services, run)
-      return permit && (permit.has_permit ? { granted: true } : { granted: false, waits_for: waitsFor(permit) })
+      return permit && (permit.has_permit ? { granted: true } : { granted: false, waits_for: `waits for ${waitingFor(permit)}` })
     },
 
     async markBuilding(run) {
@@ -35,13 +35,4 @@ export function createDeployActivities(services: Services): DeployActivities {
     failBuild: (run, failure) => failBuild(services, run, failure),
     publishDeploy: (deploy) => publishDeploy(services, deploy),
   }
-}
-
-function waitsFor({ is_fetch, earlier, first_earlier_seq, granted }: PermitState): string {
-  if (earlier === 0) {
-    if (is_fetch) return `the project has ${counted(granted, 'fetch', 'fetches')} running, as many as it may`
-    return `the project has ${counted(granted, 'build')} running, as many as it may`
-  }
-  const more = earlier === 1 ? '' : ` and ${earlier - 1} more`
-  return `waits for deploy ${first_earlier_seq}${more} of this site`
 }
