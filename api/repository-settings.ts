@@ -2,13 +2,11 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
 import { isBranchName, isCommitId, judgeRepoUrl } from '../core/git-remotes.ts'
-import { maxPathBytes } from '../core/limits.ts'
-import { parseRootDir } from '../core/root-dir.ts'
 import type { Config } from '../infra/config.ts'
 import { isPublicAddress } from '../infra/net/public-address.ts'
+import { command, folder, readBuildSettings } from './build-settings.ts'
 import type { Deps } from './context.ts'
 
-const maxCommandLength = 1000
 const maxPathLength = 300
 const maxWatchPaths = 100
 
@@ -20,10 +18,6 @@ function line(minLength: number, maxLength: number) {
     .refine((text) => text.isWellFormed() && form.test(text), `must be one line of ${minLength} to ${maxLength} characters`)
     .meta({ minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
 }
-
-const command = line(0, maxCommandLength).nullable().default(null)
-// an invalid folder is a 400, not a 422
-const folder = z.string().meta({ maxLength: maxPathBytes }).nullable().default(null)
 
 /** The settings of a connection. All but the token are replaced by each call. */
 export const connectionInput = {
@@ -38,10 +32,10 @@ export const connectionInput = {
     .nullable()
     .optional()
     .describe('The access token, for a private repository and for reports to its forge; kept when absent, erased by null.'),
-  install_command: command.describe('Replaces the install command; null or empty means the same as for an archive.'),
-  build_command: command.describe('Replaces the build command; null or empty means the same as for an archive.'),
-  output_dir: folder.describe('The folder that is published; null or empty means the first of the usual output folders.'),
-  root_dir: folder.describe('The folder that is built, such as apps/web; null or empty means that of the site.'),
+  install_command: command.default(null).describe('Replaces the install command; null or empty means that of the site.'),
+  build_command: command.default(null).describe('Replaces the build command; null or empty means that of the site.'),
+  output_dir: folder.default(null).describe('The folder that is published; null or empty means that of the site.'),
+  root_dir: folder.default(null).describe('The folder that is built, such as apps/web; null or empty means that of the site.'),
   branch_previews: z.boolean().default(false).describe('Whether other branches get a preview.'),
   pull_request_previews: z.boolean().default(true).describe('Whether pull requests get a preview.'),
   watch_paths: z
@@ -63,10 +57,7 @@ export function readConnection({ config }: Deps, input: z.output<z.ZodObject<typ
     ...settings,
     repo_url: readRepoUrl(config, input.repo_url),
     branch: readBranch(input.branch),
-    install_command: input.install_command?.trim() || null,
-    build_command: input.build_command?.trim() || null,
-    output_dir: readOutputDir(input.output_dir),
-    root_dir: readFolder('root_dir', input.root_dir),
+    ...readBuildSettings(input),
   }
 }
 
@@ -85,17 +76,4 @@ function readBranch(name: string): string {
   if (name.startsWith('refs/')) throw invalid('branch is a full ref; leave out refs/heads/')
   if (isCommitId(name)) throw invalid('branch is the id of a commit; name a branch')
   return name
-}
-
-function readFolder(member: string, text: string | null): string | null {
-  const parsed = parseRootDir(text ?? '')
-  if (!parsed.ok) throw invalid(`${member} ${parsed.reason}; name a folder of the repository`)
-  return parsed.rootDir
-}
-
-function readOutputDir(text: string | null): string | null {
-  const folder = readFolder('output_dir', text)
-  if (folder === null && text?.trim())
-    throw invalid('output_dir is the root of the source; name the folder that the build writes')
-  return folder
 }

@@ -3,6 +3,7 @@ import { chmod, copyFile, cp, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
+import { noSettings } from '../core/build-settings.ts'
 import { openDiskBuildLogs } from '../infra/build-logs/disk.ts'
 import { openDiskCas } from '../infra/cas/disk.ts'
 import { loadConfig } from '../infra/config.ts'
@@ -109,7 +110,7 @@ async function buildOnFarm(projectId: string, kind: 'cold' | 'warm'): Promise<vo
     site_id: 'bench',
     plan_title: 'Bench',
     storage_bytes: null,
-    root_dir: null,
+    settings: noSettings(),
     trust: 'production',
   } as const
   const result = await runBuild(

@@ -81,7 +81,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Renames a site; when given, also sets its description, its checks or the folder that is built.
+         * @description Changes the given members of a site: its name, its description, its checks and how its sources are built.
          *
          *     Needs the `editor` scope.
          */
@@ -708,8 +708,16 @@ export interface components {
             enabled: boolean;
             /** @description Whether published files are checked for recommendations. */
             checks_enabled: boolean;
+            /** @description The command that installs packages; null means the usual one. */
+            install_command: string | null;
+            /** @description The command that builds; null means the usual one. */
+            build_command: string | null;
+            /** @description The folder that is published; null means the first of the usual ones. */
+            output_dir: string | null;
             /** @description The folder of the source that is built and published; null means its root. */
             root_dir: string | null;
+            /** @description The version of Node; null means the one that the source asks for. */
+            node_version: string | null;
             /** @description When the site is removed for good; null unless it is in the trash. */
             deletion_scheduled_at: string | null;
             /** @description The deploy that visitors see. */
@@ -1421,11 +1429,19 @@ export interface operations {
                  */
                 "application/json": {
                     /** @description The name that people see. */
-                    name: string;
+                    name?: string;
                     description?: string | null;
                     checks_enabled?: boolean;
+                    /** @description The shell command that installs packages; null or empty means the one that fits the lock file. */
+                    install_command?: string | null;
+                    /** @description The shell command that builds; null or empty means the script "build" of package.json. With it, a source without package.json is built too. */
+                    build_command?: string | null;
+                    /** @description The folder that is published, within root_dir; null or empty means the first of the usual output folders. */
+                    output_dir?: string | null;
                     /** @description The folder of this site when one repository has several sites, such as apps/web; null or empty means the root. */
                     root_dir?: string | null;
+                    /** @description The version of Node, such as 22; null or empty means the one that the source asks for, else 20. */
+                    node_version?: string | null;
                 };
             };
         };
@@ -2449,17 +2465,17 @@ export interface operations {
                     /** @description The access token, for a private repository and for reports to its forge; kept when absent, erased by null. */
                     token?: string | null;
                     /**
-                     * @description Replaces the install command; null or empty means the same as for an archive.
+                     * @description Replaces the install command; null or empty means that of the site.
                      * @default null
                      */
                     install_command?: string | null;
                     /**
-                     * @description Replaces the build command; null or empty means the same as for an archive.
+                     * @description Replaces the build command; null or empty means that of the site.
                      * @default null
                      */
                     build_command?: string | null;
                     /**
-                     * @description The folder that is published; null or empty means the first of the usual output folders.
+                     * @description The folder that is published; null or empty means that of the site.
                      * @default null
                      */
                     output_dir?: string | null;

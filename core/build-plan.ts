@@ -1,3 +1,4 @@
+import { type BuildSettings, ownerOf } from './build-settings.ts'
 import { type FrameworkName, frameworkIn } from './frameworks.ts'
 
 export type Command = readonly [program: string, ...args: string[]]
@@ -17,18 +18,6 @@ export interface LockFile {
   readonly name: (typeof lockFiles)[number]
   /** The beginning of the file, which has the version of its format. */
   readonly head: string
-}
-
-/** The build settings of a git connection; null means the same as for an archive. */
-export interface BuildSettings {
-  /** A shell command that replaces the usual install. */
-  readonly install_command: string | null
-  /** A shell command that replaces the build script. */
-  readonly build_command: string | null
-  /** The folder that is published. */
-  readonly output_dir: string | null
-  /** Whether the root folder comes from the connection or from the site. */
-  readonly root_dir_of: 'connection' | 'site'
 }
 
 export type BuildPlan =
@@ -51,8 +40,8 @@ const refused = (error: string) => ({ kind: 'refused', error }) as const
  * @param packageJson undefined when the source has none but the settings have a build command
  * @param lock the lock file that applies to the project
  */
-export function planBuild(packageJson: string | undefined, lock: LockFile | undefined, settings?: BuildSettings): BuildPlan {
-  const { install_command = null, build_command = null } = settings ?? {}
+export function planBuild(packageJson: string | undefined, lock: LockFile | undefined, settings: BuildSettings): BuildPlan {
+  const { install_command, build_command } = settings
   const isUsualInstall = packageJson !== undefined && install_command === null
   const parsed = parsePackage(packageJson ?? '{}')
   if (parsed.kind === 'refused' && (isUsualInstall || build_command === null)) return parsed
@@ -77,8 +66,8 @@ function hasBuildScript({ scripts }: Record<string, unknown>): boolean {
   return typeof script === 'string' && script.trim() !== ''
 }
 
-function noBuildScript(settings: BuildSettings | undefined) {
-  const instead = settings
+function noBuildScript(settings: BuildSettings) {
+  const instead = settings.is_repository
     ? 'or name what builds the site in build_command of the git connection'
     : 'or leave package.json out of the archive to publish the files as they are'
   return refused(`package.json has no "build" script: add one to "scripts" (for example "build": "vite build"), ${instead}`)
@@ -156,19 +145,16 @@ function parsePackage(packageJson: string) {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Names the setting of root_dir that the owner has to change. */
-const ownerOf = (settings: BuildSettings | undefined) =>
-  settings?.root_dir_of === 'connection' ? 'the git connection' : 'the site'
+export const noRootDir = (rootDir: string, settings: BuildSettings) => {
+  const { is_repository } = settings
+  const owner = ownerOf(settings, 'root_dir')
+  return `the ${is_repository ? 'repository' : 'source'} has no folder ${JSON.stringify(rootDir)}, the root_dir of ${owner}; change root_dir of ${owner}, or ${is_repository ? 'push a commit' : 'send a source'} with this folder`
+}
 
-export const noRootDir = (rootDir: string, settings?: BuildSettings) =>
-  settings
-    ? `the repository has no folder ${JSON.stringify(rootDir)}, the root_dir of ${ownerOf(settings)}; change root_dir of ${ownerOf(settings)}, or push a commit with this folder`
-    : `the source has no folder ${JSON.stringify(rootDir)}, which the site's settings name as root_dir; change root_dir of the site, or send a source with this folder`
+export const noStaticIndexIn = (rootDir: string, settings: BuildSettings) =>
+  `${rootDir}, the root_dir of ${ownerOf(settings, 'root_dir')}, has neither package.json nor index.html; change root_dir, or ${settings.is_repository ? 'push' : 'send a source with'} one of them there`
 
-export const noStaticIndexIn = (rootDir: string, settings?: BuildSettings) =>
-  `${rootDir}, the root_dir of ${ownerOf(settings)}, has neither package.json nor index.html; change root_dir, or ${settings ? 'push' : 'send a source with'} one of them there`
-
-export const noStaticIndex = (settings?: BuildSettings) =>
-  settings
+export const noStaticIndex = ({ is_repository }: BuildSettings) =>
+  is_repository
     ? 'the repository has no index.html at its root; name the folder that holds it in output_dir of the git connection, or what builds it in build_command, or add a package.json with a "build" script'
     : 'the archive has no index.html at its root; pack the folder that holds index.html, or add a package.json with a "build" script to have it built'

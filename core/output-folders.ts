@@ -1,4 +1,4 @@
-import type { BuildSettings } from './build-plan.ts'
+import { type BuildSettings, ownerOf } from './build-settings.ts'
 import { type FrameworkName, getFramework } from './frameworks.ts'
 
 /** The usual output folders of builds, in the specification's order: the first that the build wrote to is published. */
@@ -27,11 +27,11 @@ export interface BuildTraces {
 }
 
 /** @param stale the first usual output folder that is there, when the build wrote to none of them */
-export function noOutputFolder(traces: BuildTraces, stale: OutputFolder | undefined, settings?: BuildSettings) {
+export function noOutputFolder(traces: BuildTraces, stale: OutputFolder | undefined, settings: BuildSettings) {
   const advice = adviceFor(traces)
   const lack = stale ? `it wrote nothing to ${stale}/` : 'it wrote none of the usual output folders'
   if (advice) return `The build finished, but ${lack}. ${advice}`
-  return `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it${settings ? ', or name its folder in output_dir of the git connection' : ''}${writtenInstead(traces.written)}`
+  return `the build wrote none of the folders ${outputFolders.join(', ')}; make it write one of them, with index.html in it, or name its folder in output_dir of ${ownerOf(settings, 'output_dir')}${writtenInstead(traces.written)}`
 }
 
 export function noOutputIndex(folder: OutputFolder, traces: BuildTraces) {
@@ -49,13 +49,18 @@ function adviceFor({ indexFolder, framework, hasServer }: BuildTraces): string |
   return ofFramework
 }
 
-/** The refusal for the output folder of a git connection. `written` is undefined when nothing was built. */
-export const noOutputDir = (folder: string, written: readonly string[] | undefined) =>
-  `${written ? 'the build wrote' : 'the repository has'} no folder ${quoted(folder)}, which the git connection names as output_dir; change output_dir of the git connection${writtenInstead(written ?? [])}`
+/** The refusal for the output folder of the settings. `written` is undefined when nothing was built. */
+export const noOutputDir = (folder: string, written: readonly string[] | undefined, settings: BuildSettings) => {
+  const owner = ownerOf(settings, 'output_dir')
+  const who = written ? 'the build wrote' : `the ${settings.is_repository ? 'repository' : 'source'} has`
+  return `${who} no folder ${quoted(folder)}, which ${owner} names as output_dir; change output_dir of ${owner}${writtenInstead(written ?? [])}`
+}
 
 /** As {@link noOutputDir}. */
-export const noIndexInOutputDir = (folder: string, written: readonly string[] | undefined) =>
-  `${quoted(folder)}, the output_dir of the git connection, has no index.html; change output_dir of the git connection${writtenInstead((written ?? []).filter((name) => name !== folder))}`
+export const noIndexInOutputDir = (folder: string, written: readonly string[] | undefined, settings: BuildSettings) => {
+  const owner = ownerOf(settings, 'output_dir')
+  return `${quoted(folder)}, the output_dir of ${owner}, has no index.html; change output_dir of ${owner}${writtenInstead((written ?? []).filter((name) => name !== folder))}`
+}
 
 const shownFolders = 10
 

@@ -1,4 +1,4 @@
-import type { BuildSettings } from './build-plan.ts'
+import type { BuildSettings } from './build-settings.ts'
 import { maxPathBytes } from './limits.ts'
 import { judgePath, judgeSourcePath } from './manifest.ts'
 import { withoutEnd } from './trim.ts'
@@ -21,15 +21,15 @@ export function wrappingFolder(paths: Iterable<string>): string {
 
 /**
  * Finds the project in a source by the folder of the settings. Undefined when the source has no such folder. A wrapping folder is left
- * out, except with the settings of a git connection: their commands and folders begin at the root of the repository.
+ * out, except in a repository with settings: their commands and folders begin at its root.
  * @returns `wrapping` as {@link wrappingFolder}, and the folder with a trailing slash
  */
 export function locateProject(
   paths: ReadonlySet<string>,
-  rootDir: string | null,
-  settings?: BuildSettings,
+  settings: BuildSettings,
 ): { wrapping: string; folder: string } | undefined {
-  const isExact = (settings?.install_command ?? settings?.build_command ?? settings?.output_dir ?? null) !== null
+  const { root_dir: rootDir, install_command, build_command, output_dir, is_repository } = settings
+  const isExact = is_repository && (install_command ?? build_command ?? output_dir) !== null
   const wrapping = isExact ? '' : wrappingFolder(paths)
   if (rootDir === null) return { wrapping, folder: '' }
   const folder = `${rootDir}/`

@@ -94,13 +94,13 @@ async function openSource(context: BuildContext): Promise<Exclude<SourceKind, { 
   onPhase('fetch source')
   const archive = await fetchArchive(deps.cas, input.source_sha256, workspace, signal)
   onPhase('unpack')
-  const { settings, root_dir } = input
+  const { settings } = input
   const overMaxBytes = overQuota('the archive unpacks to more than', context)
   const into = { into: workspace.source, uid: slot.uid, maxBytes, overMaxBytes }
-  const { files, source } = await reader.call('readSource', { archive, ...into, root_dir, settings })
+  const { files, source } = await reader.call('readSource', { archive, ...into, settings })
   buildLog.line(`unpacked ${counted(files, 'file')}`)
   if (source.kind === 'refused') throw new SourceFault(source.error)
-  if (source.kind === 'static' && settings?.install_command) {
+  if (source.kind === 'static' && settings.install_command) {
     buildLog.line('install_command is not run, as there is neither package.json nor build_command')
   }
   return source

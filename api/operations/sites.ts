@@ -1,11 +1,9 @@
 import { z } from 'zod'
-import { invalid } from '../../core/errors.ts'
-import { maxPathBytes } from '../../core/limits.ts'
-import { parseRootDir } from '../../core/root-dir.ts'
 import { findRecommendations } from '../../services/deploys/deploys.ts'
 import { suspended } from '../../services/projects/projects.ts'
 import { createSite } from '../../services/sites/create-site.ts'
 import { listSites, setSiteEnabled, updateSite } from '../../services/sites/sites.ts'
+import { readBuildSettings, siteBuildSettings } from '../build-settings.ts'
 import { operation } from '../operation.ts'
 import { readSubdomain, subdomainField } from '../subdomains.ts'
 import { description, name, requireVisible, site_id } from '../views/fields.ts'
@@ -67,22 +65,17 @@ export const get_site = operation({
 export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
-  summary: 'Renames a site; when given, also sets its description, its checks or the folder that is built.',
+  summary: 'Changes the given members of a site: its name, its description, its checks and how its sources are built.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
   scope: 'editor',
   input: z.object({
     site_id,
-    name,
+    name: name.optional(),
     description: description.nullable().optional(),
     checks_enabled: z.boolean().optional(),
-    root_dir: z
-      .string()
-      .meta({ maxLength: maxPathBytes })
-      .nullable()
-      .optional()
-      .describe('The folder of this site when one repository has several sites, such as apps/web; null or empty means the root.'),
+    ...siteBuildSettings,
   }),
   example: { name: 'Field notes', description: 'What grows along the river.' },
   load: siteOfCaller,
@@ -90,8 +83,8 @@ export const update_site = operation({
   errors: [400, 409],
   handler: async (ctx, input, site) => {
     const { site_id: _, ...given } = input
-    requireVisible(given.name)
-    const change = { ...given, root_dir: rootDir(given.root_dir) }
+    if (given.name !== undefined) requireVisible(given.name)
+    const change = { ...given, ...readBuildSettings(given) }
     return siteView(ctx.config, await updateSite(ctx, site, change))
   },
 })
@@ -114,10 +107,3 @@ export const set_site_enabled = operation({
     return siteView(ctx.config, await setSiteEnabled(ctx, site, enabled))
   },
 })
-
-function rootDir(given: string | null | undefined): string | null | undefined {
-  if (given === undefined) return undefined
-  const parsed = parseRootDir(given ?? '')
-  if (!parsed.ok) throw invalid(`root_dir ${parsed.reason}; name a folder of the source, such as apps/web`)
-  return parsed.rootDir
-}

@@ -5,6 +5,7 @@ import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import type { Forge } from '../../core/git-events.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
+import type { VariableContext } from '../../core/variables.ts'
 
 // Longer than other files, because it is one list of all tables. The tables after all migrations; test/db/schema.test.ts compares every column with PostgreSQL.
 
@@ -37,7 +38,11 @@ interface Sites {
   subdomain: string
   enabled: Generated<boolean>
   checks_enabled: Generated<boolean>
+  install_command: string | null
+  build_command: string | null
+  output_dir: string | null
   root_dir: string | null
+  node_version: string | null
   deletion_scheduled_at: Date | null
   purging: Generated<boolean>
   active_deploy_id: string | null
@@ -46,6 +51,16 @@ interface Sites {
   route_changed_at: Generated<Date>
   created_at: Generated<Date>
   updated_at: Generated<Date>
+}
+
+interface SiteVariables {
+  site_id: string
+  name: string
+  value_sealed: string
+  bytes: number
+  secret: boolean
+  contexts: VariableContext[]
+  updated_at: Date
 }
 
 interface Deploys {
@@ -329,6 +344,7 @@ export interface DB {
   projects: Projects
   keys: Keys
   sites: Sites
+  site_variables: SiteVariables
   deploys: Deploys
   preview_links: PreviewLinks
   blobs: Blobs

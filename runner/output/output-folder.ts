@@ -1,6 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BuildSettings, noStaticIndex, noStaticIndexIn } from '../../core/build-plan.ts'
+import { noStaticIndex, noStaticIndexIn } from '../../core/build-plan.ts'
+import type { BuildSettings } from '../../core/build-settings.ts'
 import { type FrameworkName, getFramework } from '../../core/frameworks.ts'
 import {
   type BuildTraces,
@@ -20,7 +21,7 @@ export type FoundOutput = { readonly folder: string; readonly noIndex: string } 
 export interface OutputRequest {
   readonly before: BeforeBuild
   readonly framework: FrameworkName | undefined
-  readonly settings: BuildSettings | undefined
+  readonly settings: BuildSettings
 }
 
 /**
@@ -35,10 +36,10 @@ export async function findOutput(
   { before, framework, settings }: OutputRequest,
 ): Promise<FoundOutput> {
   const written = await writtenFolders(root, folder, paths)
-  const named = settings?.output_dir
+  const named = settings.output_dir
   if (named) {
-    if (!(await isRealFolder(root, folder + named))) return { error: noOutputDir(named, written) }
-    return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, written) }
+    if (!(await isRealFolder(root, folder + named))) return { error: noOutputDir(named, written, settings) }
+    return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, written, settings) }
   }
   const output = await firstOf(outputFolders, (name) => wroteTo(root, folder, name, before))
   if (output !== undefined && (await isFile(root, `${folder}${output}/index.html`))) return published(output, noTraces)
@@ -62,17 +63,12 @@ export async function findOutput(
 }
 
 /** As {@link findOutput}, for a source that is published as it is. */
-export function findStaticOutput(
-  root: string,
-  folder: string,
-  paths: ReadonlySet<string>,
-  { root_dir, settings }: { readonly root_dir: string | null; readonly settings: BuildSettings | undefined },
-): FoundOutput {
-  const named = settings?.output_dir
+export function findStaticOutput(root: string, folder: string, paths: ReadonlySet<string>, settings: BuildSettings): FoundOutput {
+  const { root_dir, output_dir: named } = settings
   if (named) {
     const isThere = [...paths].some((path) => path.startsWith(`${folder}${named}/`))
-    if (!isThere) return { error: noOutputDir(named, undefined) }
-    return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, undefined) }
+    if (!isThere) return { error: noOutputDir(named, undefined, settings) }
+    return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, undefined, settings) }
   }
   const noIndex = root_dir === null ? noStaticIndex(settings) : noStaticIndexIn(root_dir, settings)
   if (!paths.has(`${folder}index.html`)) return { error: noIndex }

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { type BuildSettings, noRootDir } from '../../core/build-plan.ts'
+import { noRootDir } from '../../core/build-plan.ts'
+import type { BuildSettings } from '../../core/build-settings.ts'
 import { locateProject } from '../../core/root-dir.ts'
 import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
 import { type FoundOutput, findStaticOutput } from '../output/output-folder.ts'
@@ -11,9 +12,7 @@ export interface SourceRequest extends UnpackOptions {
   readonly archive: string
   /** The empty folder to unpack it into. */
   readonly into: string
-  /** The folder to build, as the settings name it. */
-  readonly root_dir: string | null
-  readonly settings: BuildSettings | undefined
+  readonly settings: BuildSettings
 }
 
 /** The place of the project in an unpacked source. */
@@ -47,21 +46,21 @@ export interface SourceReading {
  * @throws AppError as `unpack`
  */
 export async function readSource(request: SourceRequest, skipped: SkippedPaths): Promise<SourceReading> {
-  const { root_dir, settings } = request
+  const { settings } = request
   const content = await unpack(request.archive, request.into, request)
   const files = content.paths.size
-  const project = locateProject(content.paths, root_dir, settings)
+  const project = locateProject(content.paths, settings)
   const wrapping = project?.wrapping ?? ''
   for (const path of content.skipped_paths) skipped.add(path.startsWith(wrapping) ? path.slice(wrapping.length) : path)
   if (!project) {
-    return { files, source: { kind: 'refused', error: noRootDir(root_dir ?? '', settings) }, tree: undefined }
+    return { files, source: { kind: 'refused', error: noRootDir(settings.root_dir ?? '', settings) }, tree: undefined }
   }
   const { folder } = project
   const root = join(request.into, wrapping)
   const paths = new Set([...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)))
   const tree = { root, paths, folder }
-  if (!paths.has(`${folder}package.json`) && !settings?.build_command) {
-    return { files, source: { kind: 'static', output: findStaticOutput(root, folder, paths, { root_dir, settings }) }, tree }
+  if (!paths.has(`${folder}package.json`) && !settings.build_command) {
+    return { files, source: { kind: 'static', output: findStaticOutput(root, folder, paths, settings) }, tree }
   }
   return { files, source: { kind: 'build', plan: await planSource(root, paths, folder, settings), root, folder }, tree }
 }

@@ -4,7 +4,6 @@ import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import {
-  type BuildSettings,
   type Command,
   enginesOf,
   frameworkOf,
@@ -14,6 +13,7 @@ import {
   type PackageManager,
   planBuild,
 } from '../../core/build-plan.ts'
+import { type BuildSettings, ownerOf } from '../../core/build-settings.ts'
 import type { FrameworkName } from '../../core/frameworks.ts'
 import { foldersUpwards } from '../../core/root-dir.ts'
 import { chooseNode, type NodeRequest } from './node-version.ts'
@@ -49,7 +49,7 @@ export async function planSource(
   root: string,
   paths: ReadonlySet<string>,
   folder: string,
-  settings?: BuildSettings,
+  settings: BuildSettings,
 ): Promise<SourcePlan> {
   for (const at of foldersUpwards(folder)) {
     const file = `${at}package.json`
@@ -61,7 +61,7 @@ export async function planSource(
   const lock = hasPackage ? findLock(paths, folder) : undefined
   const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings)
   if (plan.kind === 'refused') return plan
-  const node = chooseNode(await findNodeRequest(root, paths, folder))
+  const node = chooseNode(requestOf(settings) ?? (await findNodeRequest(root, paths, folder)))
   if (node.kind === 'refused') return node
   const { isUsualInstall, ...commands } = plan
   const deciding = isUsualInstall ? lock : undefined
@@ -90,6 +90,11 @@ function findLock(paths: ReadonlySet<string>, from: string): FoundLock | undefin
 
 async function openLock(root: string, { folder, name }: FoundLock): Promise<LockFile> {
   return { name, head: await readHead(join(root, folder, name)) }
+}
+
+function requestOf(settings: BuildSettings): NodeRequest | undefined {
+  const text = settings.node_version
+  return text === null ? undefined : { file: `node_version of ${ownerOf(settings, 'node_version')}`, text }
 }
 
 /** The files for version managers come before package.json, and the nearest before those above. */

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely'
+import type { OwnSettings } from '../../core/build-settings.ts'
 import { conflict, notFound } from '../../core/errors.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -107,26 +108,22 @@ export async function insertSite(
   return { ...row, pending_subdomain: null, pending_switch_at: null }
 }
 
+/** The members to change; an undefined one stays. */
+export interface SiteChange extends OwnSettings {
+  readonly name?: string | undefined
+  readonly description?: string | null | undefined
+  readonly checks_enabled?: boolean | undefined
+}
+
 /** @throws AppError `conflict` when the site is in the trash */
 export async function updateSite(
   { db, clock }: Services,
   site: Pick<SiteRow, 'id' | 'project_id'>,
-  change: {
-    name: string
-    description?: string | null | undefined
-    checks_enabled?: boolean | undefined
-    root_dir?: string | null | undefined
-  },
+  change: SiteChange,
 ): Promise<SiteRow> {
-  const { name, description, checks_enabled, root_dir } = change
   const row = await updateLiveSite(db, site)
-    .set({
-      name,
-      ...(description === undefined ? {} : { description }),
-      ...(checks_enabled === undefined ? {} : { checks_enabled }),
-      ...(root_dir === undefined ? {} : { root_dir }),
-      updated_at: clock(),
-    })
+    // an undefined member is left out of the statement
+    .set({ ...change, updated_at: clock() })
     .returningAll()
     .returning(pendingChange)
     .executeTakeFirst()

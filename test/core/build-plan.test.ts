@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import {
-  type BuildSettings,
   commandText,
   enginesOf,
   type LockFile,
@@ -9,11 +8,12 @@ import {
   noStaticIndexIn,
   planBuild,
 } from '../../core/build-plan.ts'
+import { type BuildSettings, noSettings, type OwnSettings, overrideSettings } from '../../core/build-settings.ts'
 import { noIndexInOutputDir, noOutputDir } from '../../core/output-folders.ts'
 import { foldersUpwards, locateProject, parseRootDir, wrappingFolder } from '../../core/root-dir.ts'
 
 const built = '{"scripts":{"build":"vite build"}}'
-const show = (packageJson: string | undefined, lock?: LockFile, settings?: BuildSettings) => {
+const show = (packageJson: string | undefined, lock?: LockFile, settings: BuildSettings = noSettings()) => {
   const plan = planBuild(packageJson, lock, settings)
   if (plan.kind === 'refused') return plan.error
   const commands = [...(plan.install ? [plan.install] : []), plan.build].map(commandText)
@@ -70,16 +70,10 @@ test('B06: a yarn.lock of Yarn 2 is refused, and one without a version', () => {
   )
 })
 
-const settingsOf = (own: Partial<BuildSettings>): BuildSettings => ({
-  install_command: null,
-  build_command: null,
-  output_dir: null,
-  root_dir_of: 'connection',
-  ...own,
-})
+const ofConnection = (own: OwnSettings) => overrideSettings(noSettings(true), 'the git connection', own)
 const npmLock: LockFile = { name: 'package-lock.json', head: '{' }
 
-test.each<[string, string | undefined, LockFile | undefined, Partial<BuildSettings>, string]>([
+test.each<[string, string | undefined, LockFile | undefined, OwnSettings, string]>([
   ['no command and a build script', built, npmLock, {}, 'npm: npm ci && npm run build'],
   ['a build command', '{}', npmLock, { build_command: 'hugo' }, 'npm: npm ci && hugo'],
   ['a build command without package.json', undefined, undefined, { build_command: 'make html' }, 'npm: make html'],
@@ -101,31 +95,37 @@ test.each<[string, string | undefined, LockFile | undefined, Partial<BuildSettin
   ],
   ['commands beside a package.json that is none', '[', undefined, { install_command: 'a', build_command: 'b' }, 'npm: a && b'],
 ])('G01: a git connection with %s decides what runs', (_name, packageJson, lock, own, commands) =>
-  expect(show(packageJson, lock, settingsOf(own))).toBe(commands),
+  expect(show(packageJson, lock, ofConnection(own))).toBe(commands),
 )
 
-test.each<[string, string, Partial<BuildSettings>, RegExp]>([
+test.each<[string, string, OwnSettings, RegExp]>([
   ['no build script', '{}', {}, /^package.json has no "build" script: .* build_command of the git connection$/],
   ['an install command only', '{}', { install_command: 'npm i' }, /^package.json has no "build" script/],
   ['a package.json that is none', '[', { build_command: 'make' }, /^package.json is not valid JSON/],
 ])('G01: a repository with %s says what to change', (_name, packageJson, own, message) =>
-  expect(show(packageJson, npmLock, settingsOf(own))).toMatch(message),
+  expect(show(packageJson, npmLock, ofConnection(own))).toMatch(message),
 )
 
 test('G01: what is wrong with a folder names the place where it is set', () => {
-  const [own, site] = [settingsOf({}), settingsOf({ root_dir_of: 'site' })]
-  expect(noRootDir('web')).toMatch(/root_dir of the site, or send a source/)
+  const set = { root_dir: 'web', output_dir: 'www' }
+  const archive = overrideSettings(noSettings(), 'the site', set)
+  const own = ofConnection(set)
+  const site = overrideSettings(noSettings(true), 'the site', set)
+  const file = overrideSettings(own, 'plinth.json', set)
+  expect(noRootDir('web', archive)).toMatch(/^the source has .* change root_dir of the site, or send a source/)
   expect(noRootDir('web', own)).toMatch(/^the repository .* change root_dir of the git connection, or push a commit/)
   expect(noRootDir('web', site)).toMatch(/change root_dir of the site, or push a commit/)
-  expect(noStaticIndexIn('web')).toMatch(/root_dir of the site, .* or send a source/)
+  expect(noRootDir('web', file)).toMatch(/the root_dir of plinth.json; change root_dir of plinth.json, or push/)
+  expect(noStaticIndexIn('web', archive)).toMatch(/root_dir of the site, .* or send a source/)
   expect(noStaticIndexIn('web', own)).toMatch(/root_dir of the git connection, .* or push/)
-  expect(noStaticIndex()).toMatch(/^the archive has no index.html/)
+  expect(noStaticIndex(archive)).toMatch(/^the archive has no index.html/)
   expect(noStaticIndex(own)).toMatch(/^the repository has no index.html .* output_dir of the git connection/)
-  expect(noOutputDir('www', ['dist'])).toBe(
+  expect(noOutputDir('www', ['dist'], own)).toBe(
     'the build wrote no folder "www", which the git connection names as output_dir; change output_dir of the git connection (it wrote dist)',
   )
-  expect(noOutputDir('www', undefined)).toMatch(/^the repository has no folder "www"/)
-  expect(noIndexInOutputDir('www', ['www', 'a'])).toMatch(
+  expect(noOutputDir('www', undefined, own)).toMatch(/^the repository has no folder "www"/)
+  expect(noOutputDir('www', undefined, archive)).toMatch(/^the source has no folder "www", which the site names/)
+  expect(noIndexInOutputDir('www', ['www', 'a'], own)).toMatch(
     /^"www", the output_dir of the git connection, has no .* \(it wrote a\)$/,
   )
 })
@@ -156,7 +156,8 @@ test.each<[string, string | undefined]>([
 ])('engines.node of %s is %s', (text, range) => expect(enginesOf(text)).toBe(range))
 
 describe('the folder that a site builds', () => {
-  const located = (paths: string[], rootDir: string | null) => locateProject(new Set(paths), rootDir)
+  const located = (paths: string[], root_dir: string | null, own: OwnSettings = {}) =>
+    locateProject(new Set(paths), overrideSettings(noSettings(), 'the site', { root_dir, ...own }))
 
   test.each<[string, string[], string | null, { wrapping: string; folder: string } | undefined]>([
     ['is the root', ['package.json'], null, { wrapping: '', folder: '' }],
@@ -171,13 +172,17 @@ describe('the folder that a site builds', () => {
     ['is no file', ['package.json', 'web'], 'web', undefined],
   ])('%s', (_name, paths, rootDir, expected) => expect(located(paths, rootDir)).toEqual(expected))
 
-  test.each<[Partial<BuildSettings>, string]>([
+  test.each<[OwnSettings, string]>([
     [{}, 'repo/'],
     [{ build_command: 'make' }, ''],
     [{ install_command: 'make' }, ''],
     [{ output_dir: 'repo/www' }, ''],
   ])('begins at the root of a repository whose connection says %j: %j', (own, wrapping) => {
-    expect(locateProject(new Set(['repo/index.html', 'repo/www/a']), null, settingsOf(own))).toEqual({ wrapping, folder: '' })
+    expect(locateProject(new Set(['repo/index.html', 'repo/www/a']), ofConnection(own))).toEqual({ wrapping, folder: '' })
+  })
+
+  test('is below what wraps an archive, whatever the site says', () => {
+    expect(located(['repo/index.html'], null, { build_command: 'make' })).toEqual({ wrapping: 'repo/', folder: '' })
   })
 
   test.each<[string, string | null]>([

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { frameworkOf } from '../../core/build-plan.ts'
+import { noSettings } from '../../core/build-settings.ts'
 import { type BuildTraces, noOutputFolder, noOutputIndex, outputFolders } from '../../core/output-folders.ts'
 
 const traces = (own: Partial<BuildTraces> = {}): BuildTraces => ({
@@ -12,17 +13,19 @@ const traces = (own: Partial<BuildTraces> = {}): BuildTraces => ({
 
 test('B03: the output folders are those of the specification, in its order', () => {
   expect(outputFolders.join(' ')).toBe('dist build out .vitepress/dist .output/public _site public site storybook-static')
-  for (const folder of outputFolders) expect(noOutputFolder(traces(), undefined)).toContain(folder)
+  for (const folder of outputFolders) expect(noOutputFolder(traces(), undefined, noSettings())).toContain(folder)
 })
 
 test('B06: folders that a build wrote instead are named, in one line and not all', () => {
   expect(noOutputIndex('public', traces({ written: ['public'] }))).toBe(
     'public has no index.html; did the build write elsewhere?',
   )
-  expect(noOutputFolder(traces({ written: ['target'] }), undefined)).toMatch(/with index\.html in it \(it wrote target\)$/)
+  expect(noOutputFolder(traces({ written: ['target'] }), undefined, noSettings())).toMatch(
+    /with index\.html in it, or name its folder in output_dir of the site \(it wrote target\)$/,
+  )
   expect(noOutputIndex('public', traces({ written: ['a\nb', 'public'] }))).toMatch(/\(it wrote a\\nb\)$/)
   const many = Array.from({ length: 11 }, (_, i) => `f${i}`)
-  expect(noOutputFolder(traces({ written: many }), undefined)).toMatch(/f9, …\)$/)
+  expect(noOutputFolder(traces({ written: many }), undefined, noSettings())).toMatch(/f9, …\)$/)
 })
 
 test.each<[string, Partial<BuildTraces>, string]>([
@@ -59,8 +62,10 @@ test.each([
   [['devDependencies', '@react-router/dev'], 'ssr: false'],
 ] as const)('B06: a build with %j that wrote no page names the setting %s', ([list, name], setting) => {
   const framework = frameworkOf(JSON.stringify({ [list]: { [name]: '1.0.0' } }))
-  expect(noOutputFolder(traces({ framework }), undefined)).toContain(setting)
-  expect(noOutputFolder(traces({ framework }), 'public')).toMatch(/^The build finished, but it wrote nothing to public\/\. /)
+  expect(noOutputFolder(traces({ framework }), undefined, noSettings())).toContain(setting)
+  expect(noOutputFolder(traces({ framework }), 'public', noSettings())).toMatch(
+    /^The build finished, but it wrote nothing to public\/\. /,
+  )
 })
 
 test.each(['{', '[]', '{}', '{"dependencies":null}', '{"dependencies":"next"}', '{"dependencies":["next"]}', '{"next":"1"}'])(

@@ -3,6 +3,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject } from 'vitest'
+import { noSettings, type OwnSettings, overrideSettings } from '../../core/build-settings.ts'
 import { openDiskBuildLogs } from '../../infra/build-logs/disk.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
@@ -89,7 +90,14 @@ export async function openBuilder({
     /** Builds these files, as the queue would have it built. */
     async build(
       files: BuildFiles | Buffer,
-      options: { timeoutMs?: number; signal?: AbortSignal; input?: Partial<BuildInput>; onPhase?: (phase: Phase) => void } = {},
+      options: {
+        timeoutMs?: number
+        signal?: AbortSignal
+        input?: Partial<BuildInput>
+        /** Of the site. */
+        settings?: OwnSettings
+        onPhase?: (phase: Phase) => void
+      } = {},
     ) {
       const archive = files instanceof Buffer ? files : tarGz(Object.entries(files).map(([name, file]) => made(name, file)))
       const source = await cas.put(archive)
@@ -105,7 +113,7 @@ export async function openBuilder({
           source_sha256: source.sha256,
           storage_bytes: null,
           plan_title: 'Free',
-          root_dir: null,
+          settings: overrideSettings(noSettings(), 'the site', options.settings ?? {}),
           trust: 'production',
           ...options.input,
         },

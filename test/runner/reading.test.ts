@@ -79,6 +79,6 @@ test('1: deploys that are cancelled while their source is read end then, and lea
 test('B06: a package description above the project is read only when it is small', async () => {
   const above = JSON.stringify({ keywords: 'x'.repeat(2 * MiB) })
   const files = { 'package.json': above, 'site/package.json': unlocked['package.json'] as string }
-  const built = await builder.build(files, { input: { root_dir: 'site' } })
+  const built = await builder.build(files, { settings: { root_dir: 'site' } })
   expect(built.error).toBe('package.json is larger than 1 MB; that is no package description')
 })

@@ -493,6 +493,15 @@ describe('G01: the connection says how the repository is built', () => {
     expect(lines.join('\n')).not.toContain('interrupted')
   })
 
+  test('E30: its own values win over those of the site, member by member', async () => {
+    const { site, repository } = await connected({ output_dir: 'www' })
+    const json = { build_command: 'mkdir www && node -v > www/index.html', output_dir: 'dist', node_version: '22' }
+    expect((await w.call(`PATCH /api/v1/sites/${site.id}`, { key: owner.key, json })).status).toBe(200)
+    repository.pushFiles({ 'README.md': '# x' })
+    expect(await deployed(site.id)).toMatchObject({ status: 'active', build_mode: 'build' })
+    await expect.poll(() => live(site)).toMatch(/^v22\./)
+  })
+
   test('a failing command, and a folder that is not there, are told in the terms of the connection', async () => {
     const { site, repository } = await connected({ build_command: 'echo no; exit 3' })
     repository.pushFiles(page('x'))

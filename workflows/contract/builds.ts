@@ -1,4 +1,4 @@
-import type { BuildSettings } from '../../core/build-plan.ts'
+import type { BuildSettings } from '../../core/build-settings.ts'
 import type { TrustLevel } from '../../core/build-trust.ts'
 import type { BuildMode } from '../../core/deploy.ts'
 
@@ -13,12 +13,10 @@ export interface BuildInput {
   readonly storage_bytes: number | null
   /** The plan's title, for messages about its limits. */
   readonly plan_title: string
-  /** Folder of the source whose package.json is built; null is the root. */
-  readonly root_dir: string | null
   /** Decides with which builds it shares kept packages. */
   readonly trust: TrustLevel
-  /** The build settings of the git connection; absent when the source is not from it. */
-  readonly settings?: BuildSettings
+  /** Those of the site and of its git connection; `plinth.json` in the source overrides them. */
+  readonly settings: BuildSettings
   /** The size of the log before the build. */
   readonly log_bytes?: number
 }

@@ -17,7 +17,7 @@ const page = "require('node:fs').mkdirSync('dist'); require('node:fs').writeFile
 const building = (program: string): BuildFiles => ({ ...npm, 'build.cjs': `${page} ${program}` })
 
 async function build(project_id: string, files: BuildFiles, root_dir: string | null = null) {
-  const built = await builder.build(files, { input: { project_id, root_dir } })
+  const built = await builder.build(files, { input: { project_id }, settings: { root_dir } })
   return {
     ...built,
     isRestored: built.log.includes(restored),

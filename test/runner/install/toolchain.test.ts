@@ -103,7 +103,7 @@ describe('a site in a folder of its repository', { timeout: 240_000 }, () => {
   }
 
   test('B01: is installed where the lock file lies, built in the folder, and published from there', async () => {
-    const built = await builder.build(workspace, { input: { root_dir: 'apps/web' } })
+    const built = await builder.build(workspace, { settings: { root_dir: 'apps/web' } })
     expect(built.error).toBe('')
     expect(await built.read('index.html')).toBe('shared text')
     expect(built.log).toMatch(/\n\$ npm ci\n[\s\S]*\n\$ cd apps\/web && npm run build\n/)
@@ -115,7 +115,7 @@ describe('a site in a folder of its repository', { timeout: 240_000 }, () => {
     for (const manager of ['npm', 'pnpm 10', 'Yarn 4.18'] as const) {
       const built = await builder.build(
         { ...moved(lockedPackage(manager)), 'repo/other/a.txt': 'x' },
-        { input: { root_dir: 'site' } },
+        { settings: { root_dir: 'site' } },
       )
       expect(built.error).toBe('')
       expect(await built.read('index.html')).toBe('1m')
@@ -124,22 +124,20 @@ describe('a site in a folder of its repository', { timeout: 240_000 }, () => {
   })
 
   test('B04: without package.json is published as it is', async () => {
-    const built = await builder.build(workspace, { input: { root_dir: 'apps/docs' } })
+    const built = await builder.build(workspace, { settings: { root_dir: 'apps/docs' } })
     expect(built).toMatchObject({ outcome: 'built', build_mode: 'static', paths: ['index.html'] })
   })
 
   test('B06: that is not there, or empty, is named', async () => {
-    const missing = await builder.build(workspace, { input: { root_dir: 'apps/blog' } })
-    expect(missing.error).toMatch(
-      /^the source has no folder "apps\/blog", which the site's settings name as root_dir; change root_dir/,
-    )
-    const empty = await builder.build(workspace, { input: { root_dir: 'apps/empty' } })
+    const missing = await builder.build(workspace, { settings: { root_dir: 'apps/blog' } })
+    expect(missing.error).toMatch(/^the source has no folder "apps\/blog", the root_dir of the site; change root_dir/)
+    const empty = await builder.build(workspace, { settings: { root_dir: 'apps/empty' } })
     expect(empty.error).toMatch(/^apps\/empty, the root_dir of the site, has neither package.json nor index.html/)
   })
 
   test('V18: cannot be replaced by a link to elsewhere', async () => {
     const program = "const fs = require('fs'); fs.rmSync('../web', { recursive: true }); fs.symlinkSync('/etc', '../web')"
-    const built = await builder.build({ ...workspace, 'apps/web/build.cjs': program }, { input: { root_dir: 'apps/web' } })
+    const built = await builder.build({ ...workspace, 'apps/web/build.cjs': program }, { settings: { root_dir: 'apps/web' } })
     expect(built.error).toMatch(/^the build wrote none of the folders/)
   })
 })

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { noSettings, overrideSettings } from '../../../core/build-settings.ts'
 import type { FrameworkName } from '../../../core/frameworks.ts'
 import { outputFolders } from '../../../core/output-folders.ts'
 import { lookBeforeBuild } from '../../../runner/output/build-writes.ts'
@@ -46,9 +47,7 @@ async function outputOf({ given, build, folder = '', framework, output_dir }: Sa
   const before = await lookBeforeBuild(workspace, root, folder)
   await clockMoves(before.stamp)
   await build(root)
-  const settings = output_dir
-    ? ({ install_command: null, build_command: null, output_dir, root_dir_of: 'site' } as const)
-    : undefined
+  const settings = overrideSettings(noSettings(), 'the site', { output_dir })
   const found = await findOutput(root, folder, new Set(given), { before, framework, settings })
   return 'error' in found ? found : { folder: relative(root, found.folder), noIndex: found.noIndex }
 }

@@ -180,8 +180,6 @@ describe('an abusive build', () => {
   const spoils = (script: string) => ({
     install_command: script,
     build_command: `rm -rf dist; mkdir dist && echo hi > dist/index.html; ${script}`,
-    output_dir: null,
-    root_dir_of: 'site' as const,
   })
 
   test.each<[string, string, RegExp]>([
@@ -203,7 +201,7 @@ describe('an abusive build', () => {
       /^$|^dist has no index.html/,
     ],
   ])('B06: what a build that %s leaves is its own fault, in one attempt that is charged', async (_name, script, message) => {
-    const built = await builder.build(nodePackage(''), { input: { settings: spoils(script) } })
+    const built = await builder.build(nodePackage(''), { settings: spoils(script) })
     expect(built.error).toMatch(message)
     expect(built.error).not.toMatch(/\/(?:tmp|var|proc)\/|plinth-runner/)
     expect(built.build_seconds).toBeGreaterThan(0)
@@ -213,7 +211,7 @@ describe('an abusive build', () => {
   test('a build whose own folder is gone after the install is told so', async () => {
     const built = await builder.build(
       { 'web/package.json': '{}', 'index.html': 'x' },
-      { input: { root_dir: 'web', settings: spoils('rm -rf /build/web') } },
+      { settings: { root_dir: 'web', ...spoils('rm -rf /build/web') } },
     )
     expect(built.error).toMatch(/failed with exit code 127[\s\S]*the folder web is gone, or shut/)
   })
