@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto'
+import { tarGz } from '../infra/archives.ts'
+import { deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
+import type { TestProject, World } from '../world.ts'
+
+export type Input = Record<string, unknown>
+
+export const archive = tarGz([{ name: 'index.html', data: 'x' }])
+const archiveHash = createHash('sha256').update(archive).digest('hex')
+
+/** For each operation an input with which a full key of the project succeeds, about something made for it. */
+export function operationInputs(w: World, owner: TestProject): Readonly<Record<string, () => Promise<Input>>> {
+  const ofSite = async (): Promise<Input> => ({ site_id: (await makeSite(w, owner)).id })
+  const deployed = async (activate = true): Promise<Input> => {
+    const site = await makeSite(w, owner)
+    return { deploy_id: (await deployFiles(w, owner, site.id, [page('x')], activate)).id }
+  }
+
+  async function ofDomain(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    const json = { domain: `${randomName()}.example.com` }
+    const { body } = await w.call(`POST /api/v1/sites/${id}/domains`, { key: owner.key, json })
+    return { domain_id: body.id }
+  }
+
+  async function ofRepository(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    const json = { repo_url: 'https://forge.example.com/ada/notes.git' }
+    await w.call(`PUT /api/v1/sites/${id}/git`, { key: owner.key, json })
+    return { site_id: id }
+  }
+
+  /** The pull request of a fork that waits for its approval. */
+  async function ofBranchPreview(): Promise<Input> {
+    const { site_id } = (await ofRepository()) as { site_id: string }
+    const preview = await openPreview(w, owner, site_id, { ref: 'pull:7', fetch_ref: 'refs/pull/7/head', from_fork: true })
+    return { site_id, preview_id: preview.id }
+  }
+
+  return {
+    whoami: async () => ({}),
+    list_sites: async () => ({}),
+    create_site: async () => ({ name: 'x', subdomain: randomName() }),
+    get_site: ofSite,
+    update_site: async () => ({ ...(await ofSite()), name: 'renamed' }),
+    delete_site: async () => ({ ...(await ofSite()), confirm: true }),
+    list_trashed: async () => ({}),
+    restore_site: async () => {
+      const { id } = await makeSite(w, owner)
+      await w.call(`DELETE /api/v1/sites/${id}`, { key: owner.key })
+      return { site_id: id }
+    },
+    set_site_enabled: async () => ({ ...(await ofSite()), enabled: false }),
+    change_site_subdomain: async () => ({ ...(await ofSite()), subdomain: randomName(), confirm: true }),
+    cancel_site_subdomain_change: async () => {
+      const { id } = await makeSite(w, owner)
+      await w.call(`POST /api/v1/sites/${id}/subdomain-change`, { key: owner.key, json: { subdomain: randomName() } })
+      return { site_id: id }
+    },
+    list_deploys: ofSite,
+    deploy_site: ofSite,
+    deploy_files: async () => ({ ...(await ofSite()), files: [page('x')] }),
+    check_deploy: async () => ({ ...(await ofSite()), files: [{ path: 'index.html', sha256: archiveHash }] }),
+    put_blob: async () => ({ sha256: archiveHash }),
+    deploy_manifest: async () => {
+      await w.call(`PUT /api/v1/blobs/${archiveHash}`, { key: owner.key, bytes: archive, type: 'application/octet-stream' })
+      return { ...(await ofSite()), files: [{ path: 'index.html', sha256: archiveHash }] }
+    },
+    get_manifest: ofSite,
+    get_deploy_status: () => deployed(),
+    list_deploy_files: () => deployed(),
+    get_logs: () => deployed(),
+    activate_deploy: () => deployed(false),
+    get_preview_url: () => deployed(false),
+    revoke_preview_url: () => deployed(false),
+    delete_deploy: () => deployed(false),
+    list_domains: ofSite,
+    set_custom_domain: async () => ({ ...(await ofSite()), domain: `${randomName()}.example.com` }),
+    verify_domain: ofDomain,
+    delete_domain: async () => ({ ...(await ofDomain()), confirm: true }),
+    get_git: ofRepository,
+    connect_git: async () => ({ ...(await ofSite()), repo_url: 'https://forge.example.com/ada/notes.git' }),
+    disconnect_git: ofRepository,
+    deploy_git: ofRepository,
+    rotate_git_webhook: ofRepository,
+    rotate_deploy_hook: ofRepository,
+    remove_deploy_hook: ofRepository,
+    list_git_previews: ofBranchPreview,
+    approve_git_preview: ofBranchPreview,
+    delete_git_preview: ofBranchPreview,
+  }
+}
