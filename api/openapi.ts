@@ -5,6 +5,7 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
+import { responseOf } from './docs/responses.ts'
 import { followParameters } from './event-stream.ts'
 import { codesOf } from './http-errors.ts'
 import type { ErrorStatus, Operation } from './operation.ts'
@@ -128,7 +129,7 @@ function operationObject(op: Operation, shape: RestShape, all: readonly Operatio
     responses: {
       200: {
         description: 'Done.',
-        content: { ...json(op.output), ...(op.events && eventStream) },
+        content: { ...json(op.output, responseOf(op)), ...(op.events && eventStream) },
         headers: ignoredMembers,
         ...(Object.keys(links).length > 0 ? { links } : {}),
       },

@@ -1,8 +1,57 @@
-// The forms of /docs: each sends what is filled in, with the key of this tab.
+// What /docs does: search, copy buttons, and forms that send what is filled in with the key of this tab.
 
 const keyField = document.querySelector('#key')
 keyField.value = sessionStorage.getItem('key') ?? ''
 keyField.addEventListener('input', () => sessionStorage.setItem('key', keyField.value))
+
+// on a narrow page the contents would hide the text
+const contents = document.querySelector('#contents')
+const isNarrow = matchMedia('(max-width: 56rem)')
+contents.open = !isNarrow.matches
+isNarrow.addEventListener('change', () => {
+  contents.open = !isNarrow.matches
+})
+contents.addEventListener('click', (event) => {
+  if (event.target.matches('a') && isNarrow.matches) contents.open = false
+})
+
+const search = document.querySelector('#search')
+search.addEventListener('input', filter)
+document.addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.target.matches('input, textarea')) return
+  event.preventDefault()
+  search.focus()
+})
+
+/** Shows only the operations in which every word is found, in the text and in the contents. */
+function filter() {
+  const words = search.value.toLowerCase().split(' ').filter(Boolean)
+  let found = 0
+  for (const article of document.querySelectorAll('article')) {
+    article.hidden = !words.every((word) => article.dataset.words.includes(word))
+    document.querySelector(`nav a[href="#${article.id}"]`).parentElement.hidden = article.hidden
+    if (!article.hidden) found += 1
+  }
+  for (const section of document.querySelectorAll('section')) {
+    section.hidden = words.length > 0 && !section.querySelector('article:not([hidden])')
+    document.querySelector(`nav a[href="#${section.id}"]`).parentElement.hidden = section.hidden
+  }
+  document.querySelector('#nothing').hidden = found > 0
+}
+
+for (const command of document.querySelectorAll('.curl')) {
+  const text = command.textContent
+  const button = document.createElement('button')
+  button.textContent = 'Copy'
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(text)
+    button.textContent = 'Copied'
+    setTimeout(() => {
+      button.textContent = 'Copy'
+    }, 1500)
+  })
+  command.append(button)
+}
 
 for (const form of document.querySelectorAll('form')) {
   form.addEventListener('submit', async (event) => {

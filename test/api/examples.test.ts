@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Operation } from '../../api/operation.ts'
+import { operations } from '../../api/operations/index.ts'
+import { restShape } from '../../api/rest.ts'
+import { deployFiles, makeSite, randomName } from '../make.ts'
+import { type TestProject, type World, world } from '../world.ts'
+import { archive, type Input, operationInputs } from './operation-inputs.ts'
+
+// The responses that /docs and the OpenAPI document show are those that the operations gave here.
+
+const startPage = {
+  path: 'index.html',
+  content:
+    '<!doctype html><html lang="en"><head><title>Field notes</title><meta name="viewport" content="width=device-width"><meta name="description" content="What grows where."></head><h1>Field notes</h1></html>',
+}
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+
+let w: World
+beforeAll(async () => {
+  w = await world({ worker: true, fetcher: false })
+})
+afterAll(() => w?.[Symbol.asyncDispose]())
+
+test('O01: the documented response of every operation is one that it gives', async () => {
+  const responses: Record<string, unknown> = {}
+  for (const op of operations.filter((one) => one.rest)) responses[op.id] = await responseOf(op)
+  await expect(`${JSON.stringify(responses, null, 2)}\n`).toMatchFileSnapshot('../../api/docs/responses.json')
+})
+
+/** Each operation is asked in a project of its own, so that lists hold what belongs to the example and nothing else. */
+async function responseOf(op: Operation): Promise<unknown> {
+  const project = await w.project('enterprise')
+  const input = await (shown(project)[op.id] ?? operationInputs(w, project)[op.id])?.()
+  const shape = restShape(op)
+  if (!shape || !input) throw new Error(`${op.id} has no route or no input`)
+  const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => String(input[name]))
+  const json = shape.bodyNames.length > 0 ? { json: Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])) } : {}
+  const raw = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : {}
+  const { status, body } = await w.call(`${shape.method} ${path}`, { key: project.key, ...json, ...raw })
+  expect([op.id, status, body]).toEqual([op.id, 200, expect.anything()])
+  return steady(body)
+}
+
+/** Inputs that make a better example than those of every test: lists have something to show, and pages little to recommend. */
+const shown = (project: TestProject): Record<string, () => Promise<Input>> => {
+  const ofSite = async () => ({ site_id: (await makeSite(w, project)).id as string })
+  const ofDeploy = async () => {
+    const { site_id } = await ofSite()
+    return { site_id, deploy_id: (await deployFiles(w, project, site_id, [startPage])).id }
+  }
+  return {
+    create_site: async () => ({ name: 'Field notes', subdomain: randomName() }),
+    update_site: async () => ({ ...(await ofSite()), name: 'Field notes' }),
+    async list_sites() {
+      await ofDeploy()
+      return {}
+    },
+    async list_trashed() {
+      const { site_id } = await ofDeploy()
+      await w.call(`DELETE /api/v1/sites/${site_id}`, { key: project.key })
+      return {}
+    },
+    list_deploys: ofDeploy,
+    get_deploy_status: ofDeploy,
+    get_logs: ofDeploy,
+    deploy_files: async () => ({ ...(await ofSite()), files: [startPage] }),
+    async deploy_manifest() {
+      await ofDeploy()
+      return { ...(await ofSite()), files: [{ path: 'index.html', sha256: sha256(startPage.content) }] }
+    },
+    async get_manifest() {
+      const { site_id } = await ofDeploy()
+      const files = [{ path: 'index.html', sha256: sha256(startPage.content) }]
+      const { body } = await w.call(`POST /api/v1/sites/${site_id}/deploys/manifest`, { key: project.key, json: { files } })
+      await w.ended(body.id, project.key)
+      return { site_id }
+    },
+    async list_domains() {
+      const { site_id } = await ofSite()
+      await w.call(`POST /api/v1/sites/${site_id}/domains`, { key: project.key, json: { domain: 'www.example.net' } })
+      return { site_id }
+    },
+    set_custom_domain: async () => ({ ...(await ofSite()), domain: 'www.example.org' }),
+  }
+}
+
+/** The same at each run: ids and secrets are numbered, times count in hours from one, and the project and its site have names. */
+function steady(body: unknown): unknown {
+  const text = JSON.stringify(body)
+  const times = [...text.matchAll(time)].map(([found]) => Date.parse(found))
+  const first = Math.min(...times)
+  const hours = (at: string) => Math.round((Date.parse(at) - first) / 3_600_000)
+  return JSON.parse(
+    text
+      .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, numbered(12, '01990000-0000-7000-8000-'))
+      .replaceAll(time, (at) => new Date(Date.UTC(2026, 8, 7, 10, 30) + hours(at) * 3_600_000).toISOString())
+      .replaceAll(/(?<="verification_token":"|"value":")[0-9a-f]{64}/g, numbered(64))
+      .replaceAll(/(?<=whsec_)[A-Za-z0-9+/=]{44}/g, numbered(44))
+      .replaceAll(/(?<=hooks\/deploy\/)[\w-]{43}/g, numbered(43))
+      .replaceAll(/\b[a-z2-7]{52}\b/g, numbered(52))
+      .replaceAll(/(?<="key":\{"id":")\w{8}/g, numbered(8))
+      .replaceAll(/(?<=localhost:)\d+/g, '8080')
+      .replaceAll(/site-[0-9a-f]{12}/g, 'notes')
+      .replaceAll('project on enterprise', 'Demo'),
+  )
+}
+
+const time = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g
+
+/** Replaces each text by its number, padded to the length. */
+function numbered(length: number, prefix = '') {
+  const numbers = new Map<string, string>()
+  return (text: string): string => {
+    const number = numbers.get(text) ?? `${prefix}${String(numbers.size + 1).padStart(length, '0')}`
+    numbers.set(text, number)
+    return number
+  }
+}
