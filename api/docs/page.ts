@@ -47,7 +47,7 @@ ${members.map((op) => entry(op, baseUrl)).join('\n')}</section>`,
 The same operations are tools of the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.</p>
 <p>In the commands, <code>$KEY</code> is a key of your project; replace the names in braces.</p></section>
 ${sections.join('\n')}
-${errorTable()}
+${errorCodeList()}
 <p id="nothing" hidden>No operation matches.</p>
 </main>
 <script>${script}</script>
@@ -57,9 +57,10 @@ ${errorTable()}
 
 const slug = (tag: string) => tag.toLowerCase().replaceAll(' ', '-')
 
-function errorTable(): string {
-  const row = (status: number, name: ErrorCode) => `<tr><td>${code(name)}<td>${status}<td>${escapeHtml(errorCodes[name].meaning)}`
+function errorCodeList(): string {
+  const row = (status: number, name: ErrorCode) =>
+    `<div><dt>${code(name)} <span>${status}</span></dt><dd>${escapeHtml(errorCodes[name].meaning)}</dd></div>`
   const rows = errorStatuses.flatMap((status) => codesOf(status).map((name) => row(status, name)))
   return `<section id="errors"><h2>Errors</h2><p class="soft">The codes of the header ${code('Plinth-Error')} by status. New ones may follow.</p>
-<table><tr><th>Code<th>Status<th>Meaning${rows.join('')}</table></section>`
+<dl>${rows.join('')}</dl></section>`
 }

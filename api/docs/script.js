@@ -23,20 +23,21 @@ document.addEventListener('keydown', (event) => {
   search.focus()
 })
 
-/** Shows only the operations in which every word is found, in the text and in the contents. */
+/** Shows only the operations and error codes in whose text every word is found. */
 function filter() {
   const words = search.value.toLowerCase().split(' ').filter(Boolean)
-  let found = 0
+  const isFound = (text) => words.every((word) => text.includes(word))
+  const linkTo = (element) => document.querySelector(`nav a[href="#${element.id}"]`).parentElement
+  for (const row of document.querySelectorAll('#errors dl div')) row.hidden = !isFound(row.textContent.toLowerCase())
   for (const article of document.querySelectorAll('article')) {
-    article.hidden = !words.every((word) => article.dataset.words.includes(word))
-    document.querySelector(`nav a[href="#${article.id}"]`).parentElement.hidden = article.hidden
-    if (!article.hidden) found += 1
+    article.hidden = !isFound(article.dataset.words)
+    linkTo(article).hidden = article.hidden
   }
   for (const section of document.querySelectorAll('section')) {
-    section.hidden = words.length > 0 && !section.querySelector('article:not([hidden])')
-    document.querySelector(`nav a[href="#${section.id}"]`).parentElement.hidden = section.hidden
+    section.hidden = words.length > 0 && !section.querySelector('article:not([hidden]), dl > div:not([hidden])')
+    linkTo(section).hidden = section.hidden
   }
-  document.querySelector('#nothing').hidden = found > 0
+  document.querySelector('#nothing').hidden = document.querySelector('section:not([hidden])') !== null
 }
 
 for (const command of document.querySelectorAll('.curl')) {

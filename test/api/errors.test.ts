@@ -90,7 +90,7 @@ test('E38: the OpenAPI document lists the codes of each status, and /docs says w
   const { headers } = document.components.responses.Conflict
   expect(headers['Plinth-Error']).toMatchObject({ required: true, schema: { enum: codesOf(409) } })
   const { body: docs } = await w.call('GET /docs')
-  for (const code of errorStatuses.flatMap(codesOf)) expect(docs).toContain(`<td><code>${code}</code>`)
+  for (const code of errorStatuses.flatMap(codesOf)) expect(docs).toContain(`<dt><code>${code}</code>`)
 })
 
 test('E38: ignored members of a body and parameters of a query are named, and the request is served', async () => {

@@ -1,22 +1,17 @@
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { join } from 'node:path'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { build } from 'vite'
-import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
 
 // A build of Vite, looked at through preview links in a real Chromium. It finds *.localhost at the loopback address by itself.
-
-const folders = (process.env['PATH'] ?? '').split(delimiter)
-const executablePath = folders.map((folder) => join(folder, 'chromium')).find((path) => existsSync(path))
-/** Machines without Chromium can run the other tests; CI installs it. */
-const test = anyTest.skipIf(executablePath === undefined)
 
 let w: World
 let owner: TestProject
@@ -24,7 +19,7 @@ let browser: Browser
 let files: { path: string; content: string }[]
 const cleanup = new AsyncDisposableStack()
 beforeAll(async () => {
-  if (executablePath === undefined) return
+  if (!hasChromium) return
   const dir = await mkdtemp(join(tmpdir(), 'plinth-vite-'))
   cleanup.defer(() => rm(dir, { recursive: true }))
   await build({
@@ -36,14 +31,14 @@ beforeAll(async () => {
   files = await readFolder(join(dir, 'dist'))
   w = cleanup.use(await world({ edge: true }))
   owner = await w.project('enterprise')
-  browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+  browser = await launchChromium()
   cleanup.defer(() => browser.close())
 }, 180_000)
 afterAll(() => cleanup.disposeAsync())
 
 let context: BrowserContext
 beforeEach(async () => {
-  if (executablePath !== undefined) context = await browser.newContext()
+  if (hasChromium) context = await browser.newContext()
 })
 afterEach(() => context?.close())
 
