@@ -191,7 +191,7 @@ export interface paths {
         };
         /**
          * List deploys
-         * @description Lists the deploys of a site, newest first.
+         * @description Lists the deploys of a site, newest first, on request those of one status.
          *
          *     Needs the `readonly` scope.
          */
@@ -343,6 +343,28 @@ export interface paths {
          *     Needs the `editor` scope.
          */
         delete: operations["delete_deploy"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deploys/{deploy_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the files of a deploy
+         * @description Lists every file that a deploy publishes, sorted by path, however it was sent: as files, as an archive or from git.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_deploy_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -763,8 +785,14 @@ export interface components {
             id: string;
             /** Format: uuid */
             site_id: string;
+            /** @description Counts the deploys of the site. */
+            number: number;
+            /** @description The title that was sent with the deploy, or the first line of its commit message. */
+            title: string | null;
             /** @enum {string} */
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
+            /** @description What a queued deploy waits for, such as a build slot or another deploy of its site; null for any other status. */
+            waiting_for: string | null;
             /** @description Why the deploy failed, with the last lines of the build. */
             error: string | null;
             /** @enum {string} */
@@ -822,6 +850,12 @@ export interface components {
             /** @constant */
             ok: true;
         };
+        DeployedFile: {
+            path: string;
+            sha256: string;
+            /** @description Bytes. */
+            size: number;
+        };
         BuildLog: {
             /** Format: uuid */
             deploy_id: string;
@@ -839,8 +873,14 @@ export interface components {
             id: string;
             /** Format: uuid */
             site_id: string;
+            /** @description Counts the deploys of the site. */
+            number: number;
+            /** @description The title that was sent with the deploy, or the first line of its commit message. */
+            title: string | null;
             /** @enum {string} */
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
+            /** @description What a queued deploy waits for, such as a build slot or another deploy of its site; null for any other status. */
+            waiting_for: string | null;
             /** @description Why the deploy failed, with the last lines of the build. */
             error: string | null;
             /** @enum {string} */
@@ -1257,6 +1297,24 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "project_id": "01990000-0000-7000-8000-000000000001",
+                     *       "project_name": "Demo",
+                     *       "plan": "enterprise",
+                     *       "scopes": [
+                     *         "readonly",
+                     *         "editor",
+                     *         "full"
+                     *       ],
+                     *       "key": {
+                     *         "id": "00000001",
+                     *         "name": "full",
+                     *         "scope": "full",
+                     *         "last_used_at": null
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Session"];
                 };
             };
@@ -1285,6 +1343,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "name": "A site",
+                     *         "description": null,
+                     *         "subdomain": "notes",
+                     *         "url": "http://notes.plinth.localhost:8080",
+                     *         "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *         "enabled": true,
+                     *         "checks_enabled": true,
+                     *         "root_dir": null,
+                     *         "deletion_scheduled_at": null,
+                     *         "active_deploy_id": "01990000-0000-7000-8000-000000000002",
+                     *         "pending_subdomain": null,
+                     *         "access_mode": null,
+                     *         "created_at": "2026-09-07T10:30:00.000Z",
+                     *         "updated_at": "2026-09-07T10:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Site"][];
                 };
             };
@@ -1328,6 +1407,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "Field notes",
+                     *       "description": null,
+                     *       "subdomain": "notes",
+                     *       "url": "http://notes.plinth.localhost:8080",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "enabled": true,
+                     *       "checks_enabled": true,
+                     *       "root_dir": null,
+                     *       "deletion_scheduled_at": null,
+                     *       "active_deploy_id": null,
+                     *       "pending_subdomain": null,
+                     *       "access_mode": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Site"];
                 };
             };
@@ -1364,6 +1462,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "A site",
+                     *       "description": null,
+                     *       "subdomain": "notes",
+                     *       "url": "http://notes.plinth.localhost:8080",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "enabled": true,
+                     *       "checks_enabled": true,
+                     *       "root_dir": null,
+                     *       "deletion_scheduled_at": null,
+                     *       "active_deploy_id": null,
+                     *       "pending_subdomain": null,
+                     *       "access_mode": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Site"];
                 };
             };
@@ -1396,6 +1513,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "A site",
+                     *       "description": null,
+                     *       "subdomain": "notes",
+                     *       "url": "http://notes.plinth.localhost:8080",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "enabled": true,
+                     *       "checks_enabled": true,
+                     *       "root_dir": null,
+                     *       "deletion_scheduled_at": "2026-09-08T10:30:00.000Z",
+                     *       "active_deploy_id": null,
+                     *       "pending_subdomain": null,
+                     *       "access_mode": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Site"];
                 };
             };
@@ -1454,6 +1590,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "Field notes",
+                     *       "description": null,
+                     *       "subdomain": "notes",
+                     *       "url": "http://notes.plinth.localhost:8080",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "enabled": true,
+                     *       "checks_enabled": true,
+                     *       "root_dir": null,
+                     *       "deletion_scheduled_at": null,
+                     *       "active_deploy_id": null,
+                     *       "pending_subdomain": null,
+                     *       "access_mode": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Site"];
                 };
             };
@@ -1487,6 +1642,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "name": "A site",
+                     *         "description": null,
+                     *         "subdomain": "notes",
+                     *         "url": "http://notes.plinth.localhost:8080",
+                     *         "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *         "enabled": true,
+                     *         "checks_enabled": true,
+                     *         "root_dir": null,
+                     *         "deletion_scheduled_at": "2026-09-08T10:30:00.000Z",
+                     *         "active_deploy_id": "01990000-0000-7000-8000-000000000002",
+                     *         "pending_subdomain": null,
+                     *         "access_mode": null,
+                     *         "created_at": "2026-09-07T10:30:00.000Z",
+                     *         "updated_at": "2026-09-07T10:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Site"][];
                 };
             };
@@ -1518,6 +1694,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "A site",
+                     *       "description": null,
+                     *       "subdomain": "notes",
+                     *       "url": "http://notes.plinth.localhost:8080",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "enabled": true,
+                     *       "checks_enabled": true,
+                     *       "root_dir": null,
+                     *       "deletion_scheduled_at": null,
+                     *       "active_deploy_id": null,
+                     *       "pending_subdomain": null,
+                     *       "access_mode": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Site"];
                 };
             };
@@ -1563,6 +1758,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "A site",
+                     *       "description": null,
+                     *       "subdomain": "notes",
+                     *       "url": "http://notes.plinth.localhost:8080",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "enabled": false,
+                     *       "checks_enabled": true,
+                     *       "root_dir": null,
+                     *       "deletion_scheduled_at": null,
+                     *       "active_deploy_id": null,
+                     *       "pending_subdomain": null,
+                     *       "access_mode": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Site"];
                 };
             };
@@ -1612,6 +1826,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "site_id": "01990000-0000-7000-8000-000000000001",
+                     *       "subdomain": "notes",
+                     *       "pending_subdomain": "notes",
+                     *       "requested_at": "2026-09-07T10:30:00.000Z",
+                     *       "switch_at": "2026-09-08T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["SubdomainChange"];
                 };
             };
@@ -1649,6 +1872,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "site_id": "01990000-0000-7000-8000-000000000001",
+                     *       "subdomain": "notes",
+                     *       "pending_subdomain": null,
+                     *       "requested_at": null,
+                     *       "switch_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["SubdomainChange"];
                 };
             };
@@ -1665,6 +1897,8 @@ export interface operations {
     list_deploys: {
         parameters: {
             query?: {
+                /** @description Lists only deploys with this status. */
+                status?: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
                 limit?: number;
                 /** @description Id of the last deploy of the previous page. */
                 before?: string;
@@ -1686,6 +1920,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "site_id": "01990000-0000-7000-8000-000000000002",
+                     *         "status": "active",
+                     *         "error": null,
+                     *         "source_kind": "files",
+                     *         "build_mode": "copy",
+                     *         "is_preview": false,
+                     *         "artifacts_purged": false,
+                     *         "activate": true,
+                     *         "skipped_paths": [],
+                     *         "file_count": 1,
+                     *         "total_bytes": 201,
+                     *         "git": null,
+                     *         "preview_url": null,
+                     *         "created_at": "2026-09-07T10:30:00.000Z",
+                     *         "started_at": "2026-09-07T10:30:00.000Z",
+                     *         "finished_at": "2026-09-07T10:30:00.000Z",
+                     *         "activated_at": "2026-09-07T10:30:00.000Z",
+                     *         "build_seconds": null
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Deploy"][];
                 };
             };
@@ -1704,6 +1963,8 @@ export interface operations {
             query?: {
                 /** @description false builds the deploy without publishing it. */
                 activate?: boolean;
+                /** @description What the deploy is about, in one line, for lists of deploys. */
+                title?: string;
             };
             header?: never;
             path: {
@@ -1729,6 +1990,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "queued",
+                     *       "error": null,
+                     *       "source_kind": "archive",
+                     *       "build_mode": null,
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": null,
+                     *       "total_bytes": null,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": null,
+                     *       "finished_at": null,
+                     *       "activated_at": null,
+                     *       "build_seconds": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Deploy"];
                 };
             };
@@ -1789,6 +2073,8 @@ export interface operations {
                      * @default true
                      */
                     activate?: boolean;
+                    /** @description What the deploy is about, in one line, for lists of deploys. */
+                    title?: string;
                 };
             };
         };
@@ -1801,6 +2087,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "queued",
+                     *       "error": null,
+                     *       "source_kind": "files",
+                     *       "build_mode": "copy",
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": 1,
+                     *       "total_bytes": 201,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": null,
+                     *       "finished_at": null,
+                     *       "activated_at": null,
+                     *       "build_seconds": null,
+                     *       "recommendations": [
+                     *         {
+                     *           "code": "no_404",
+                     *           "severity": "info",
+                     *           "path": "404.html",
+                     *           "message": "Visitors see the start page at addresses that do not exist.",
+                     *           "hint": "Publish a 404.html at the root that says so and links to the start page. Leave it if the start page is an app with addresses of its own."
+                     *         },
+                     *         {
+                     *           "code": "no_favicon",
+                     *           "severity": "info",
+                     *           "path": "favicon.ico",
+                     *           "message": "The site has no icon.",
+                     *           "hint": "Publish a favicon.ico at the root, or name an icon in the head of the pages: <link rel=\"icon\" href=\"…\">."
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Deploy"];
                 };
             };
@@ -1873,6 +2198,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "missing": [
+                     *         "a1fc366b71682249bf8dbc70ba7c2421376c3248a9049c3039bef126d2631aeb"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["DeployCheck"];
                 };
             };
@@ -1915,6 +2247,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "sha256": "a1fc366b71682249bf8dbc70ba7c2421376c3248a9049c3039bef126d2631aeb",
+                     *       "size": 89,
+                     *       "existed": false
+                     *     }
+                     */
                     "application/json": components["schemas"]["Blob"];
                 };
             };
@@ -1974,6 +2313,8 @@ export interface operations {
                      * @default true
                      */
                     activate?: boolean;
+                    /** @description What the deploy is about, in one line, for lists of deploys. */
+                    title?: string;
                 };
             };
         };
@@ -1986,6 +2327,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "queued",
+                     *       "error": null,
+                     *       "source_kind": "manifest",
+                     *       "build_mode": "copy",
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": 1,
+                     *       "total_bytes": 201,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": null,
+                     *       "finished_at": null,
+                     *       "activated_at": null,
+                     *       "build_seconds": null,
+                     *       "recommendations": [
+                     *         {
+                     *           "code": "no_404",
+                     *           "severity": "info",
+                     *           "path": "404.html",
+                     *           "message": "Visitors see the start page at addresses that do not exist.",
+                     *           "hint": "Publish a 404.html at the root that says so and links to the start page. Leave it if the start page is an app with addresses of its own."
+                     *         },
+                     *         {
+                     *           "code": "no_favicon",
+                     *           "severity": "info",
+                     *           "path": "favicon.ico",
+                     *           "message": "The site has no icon.",
+                     *           "hint": "Publish a favicon.ico at the root, or name an icon in the head of the pages: <link rel=\"icon\" href=\"…\">."
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Deploy"];
                 };
             };
@@ -2035,6 +2415,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "path": "index.html",
+                     *         "sha256": "f3127184cad80be5cb3753d17b9d8527654ae5bfed6c3d589f85df27746d6536"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["ManifestEntry"][];
                 };
             };
@@ -2067,6 +2455,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "active",
+                     *       "error": null,
+                     *       "source_kind": "files",
+                     *       "build_mode": "copy",
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": 1,
+                     *       "total_bytes": 201,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": "2026-09-07T10:30:00.000Z",
+                     *       "finished_at": "2026-09-07T10:30:00.000Z",
+                     *       "activated_at": "2026-09-07T10:30:00.000Z",
+                     *       "build_seconds": null,
+                     *       "recommendations": [
+                     *         {
+                     *           "code": "no_404",
+                     *           "hint": "Publish a 404.html at the root that says so and links to the start page. Leave it if the start page is an app with addresses of its own.",
+                     *           "path": "404.html",
+                     *           "message": "Visitors see the start page at addresses that do not exist.",
+                     *           "severity": "info"
+                     *         },
+                     *         {
+                     *           "code": "no_favicon",
+                     *           "hint": "Publish a favicon.ico at the root, or name an icon in the head of the pages: <link rel=\"icon\" href=\"…\">.",
+                     *           "path": "favicon.ico",
+                     *           "message": "The site has no icon.",
+                     *           "severity": "info"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Deploy"];
                 };
             };
@@ -2099,7 +2526,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_deploy_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the deploy. */
+                deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeployedFile"][];
                 };
             };
             401: components["responses"]["Unauthorized"];
@@ -2142,6 +2607,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "deploy_id": "01990000-0000-7000-8000-000000000001",
+                     *       "status": "active",
+                     *       "text": "",
+                     *       "next_offset": 0,
+                     *       "done": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["BuildLog"];
                     "text/event-stream": string;
                 };
@@ -2176,6 +2650,68 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "active",
+                     *       "error": null,
+                     *       "source_kind": "files",
+                     *       "build_mode": "copy",
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": false,
+                     *       "skipped_paths": [],
+                     *       "file_count": 1,
+                     *       "total_bytes": 32,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": "2026-09-07T10:30:00.000Z",
+                     *       "finished_at": "2026-09-07T10:30:00.000Z",
+                     *       "activated_at": "2026-09-07T10:30:00.000Z",
+                     *       "build_seconds": null,
+                     *       "recommendations": [
+                     *         {
+                     *           "code": "missing_viewport",
+                     *           "hint": "Put <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"> into its head.",
+                     *           "path": "index.html",
+                     *           "message": "Phones show the page shrunk, because it names no viewport.",
+                     *           "severity": "warning"
+                     *         },
+                     *         {
+                     *           "code": "missing_lang",
+                     *           "hint": "Name it in the html tag, such as <html lang=\"en\">: screen readers choose the voice by it, browsers offer a translation.",
+                     *           "path": "index.html",
+                     *           "message": "The page does not say which language it is in.",
+                     *           "severity": "info"
+                     *         },
+                     *         {
+                     *           "code": "missing_description",
+                     *           "hint": "Put <meta name=\"description\" content=\"…\"> into its head: one or two sentences that search engines show below the title.",
+                     *           "path": "index.html",
+                     *           "message": "The page has no description.",
+                     *           "severity": "info"
+                     *         },
+                     *         {
+                     *           "code": "no_404",
+                     *           "hint": "Publish a 404.html at the root that says so and links to the start page. Leave it if the start page is an app with addresses of its own.",
+                     *           "path": "404.html",
+                     *           "message": "Visitors see the start page at addresses that do not exist.",
+                     *           "severity": "info"
+                     *         },
+                     *         {
+                     *           "code": "no_favicon",
+                     *           "hint": "Publish a favicon.ico at the root, or name an icon in the head of the pages: <link rel=\"icon\" href=\"…\">.",
+                     *           "path": "favicon.ico",
+                     *           "message": "The site has no icon.",
+                     *           "severity": "info"
+                     *         }
+                     *       ],
+                     *       "ok": true,
+                     *       "previous_deploy_id": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Activation"];
                 };
             };
@@ -2210,6 +2746,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "deploy_id": "01990000-0000-7000-8000-000000000001",
+                     *       "url": "http://preview.localhost:8080/0000000000000000000000000000000000000000000000000001/",
+                     *       "token": "0000000000000000000000000000000000000000000000000001",
+                     *       "created_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["PreviewLink"];
                 };
             };
@@ -2244,6 +2788,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2276,6 +2825,42 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "site_id": "01990000-0000-7000-8000-000000000002",
+                     *         "domain": "www.example.net",
+                     *         "verified": false,
+                     *         "verification_token": "0000000000000000000000000000000000000000000000000000000000000001",
+                     *         "txt": {
+                     *           "type": "TXT",
+                     *           "name": "_svc-verify.www.example.net",
+                     *           "value": "0000000000000000000000000000000000000000000000000000000000000001"
+                     *         },
+                     *         "a": {
+                     *           "type": "A",
+                     *           "name": "www.example.net",
+                     *           "values": [
+                     *             "127.0.0.1"
+                     *           ]
+                     *         },
+                     *         "cname": null,
+                     *         "redirects_to": null,
+                     *         "a_record": null,
+                     *         "certificate": {
+                     *           "status": "none",
+                     *           "expires_at": null,
+                     *           "error": null,
+                     *           "next_try_at": null
+                     *         },
+                     *         "diagnostics": [],
+                     *         "next_check_at": "2026-09-07T10:30:00.000Z",
+                     *         "created_at": "2026-09-07T10:30:00.000Z",
+                     *         "verified_at": null
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Domain"][];
                 };
             };
@@ -2320,6 +2905,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "domain": "www.example.org",
+                     *       "verified": false,
+                     *       "verification_token": "0000000000000000000000000000000000000000000000000000000000000001",
+                     *       "txt": {
+                     *         "type": "TXT",
+                     *         "name": "_svc-verify.www.example.org",
+                     *         "value": "0000000000000000000000000000000000000000000000000000000000000001"
+                     *       },
+                     *       "a": {
+                     *         "type": "A",
+                     *         "name": "www.example.org",
+                     *         "values": [
+                     *           "127.0.0.1"
+                     *         ]
+                     *       },
+                     *       "cname": null,
+                     *       "redirects_to": null,
+                     *       "a_record": null,
+                     *       "certificate": {
+                     *         "status": "none",
+                     *         "expires_at": null,
+                     *         "error": null,
+                     *         "next_try_at": null
+                     *       },
+                     *       "diagnostics": [],
+                     *       "next_check_at": "2026-09-07T10:30:00.000Z",
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "verified_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Domain"];
                 };
             };
@@ -2357,6 +2976,53 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "verified": false,
+                     *       "message": "the name servers did not tell whether there is a TXT record _svc-verify.notes.example.com: the name server 127.0.0.1 cannot be reached (ECONNREFUSED); try again",
+                     *       "a_record": {
+                     *         "ok": false,
+                     *         "found": [],
+                     *         "message": "the A record could not be looked up: the name server 127.0.0.1 cannot be reached (ECONNREFUSED); try again",
+                     *         "expected": [
+                     *           "127.0.0.1"
+                     *         ]
+                     *       },
+                     *       "certificate": {
+                     *         "status": "none",
+                     *         "expires_at": null,
+                     *         "error": null,
+                     *         "next_try_at": null
+                     *       },
+                     *       "diagnostics": [
+                     *         {
+                     *           "ok": false,
+                     *           "check": "txt",
+                     *           "found": [],
+                     *           "message": "the name servers did not tell whether there is a TXT record _svc-verify.notes.example.com: the name server 127.0.0.1 cannot be reached (ECONNREFUSED); try again"
+                     *         },
+                     *         {
+                     *           "ok": false,
+                     *           "check": "caa",
+                     *           "found": [],
+                     *           "message": "a certificate authority refuses when it cannot look CAA records up: the name server 127.0.0.1 cannot be reached (ECONNREFUSED)"
+                     *         },
+                     *         {
+                     *           "ok": false,
+                     *           "check": "name_servers",
+                     *           "found": [],
+                     *           "message": "the name servers did not answer: the name server 127.0.0.1 cannot be reached (ECONNREFUSED)"
+                     *         },
+                     *         {
+                     *           "ok": false,
+                     *           "check": "port_80",
+                     *           "found": [],
+                     *           "message": "the address of notes.example.com could not be looked up: the name server 127.0.0.1 cannot be reached (ECONNREFUSED)"
+                     *         }
+                     *       ],
+                     *       "next_check_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Verification"];
                 };
             };
@@ -2390,6 +3056,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2422,6 +3093,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "connected": true,
+                     *       "repo_url": "https://forge.example.com/ada/notes.git",
+                     *       "branch": "main",
+                     *       "has_token": false,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
+                     *       "root_dir": null,
+                     *       "branch_previews": false,
+                     *       "pull_request_previews": true,
+                     *       "watch_paths": [],
+                     *       "forge": null,
+                     *       "webhook": null,
+                     *       "deploy_hook": null,
+                     *       "last_commit": null,
+                     *       "last_deploy_id": null,
+                     *       "last_report": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["GitConnection"];
                 };
             };
@@ -2511,6 +3203,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "connected": true,
+                     *       "repo_url": "https://forge.example.com/ada/notes.git",
+                     *       "branch": "main",
+                     *       "has_token": false,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
+                     *       "root_dir": null,
+                     *       "branch_previews": false,
+                     *       "pull_request_previews": true,
+                     *       "watch_paths": [],
+                     *       "forge": null,
+                     *       "webhook": null,
+                     *       "deploy_hook": null,
+                     *       "last_commit": null,
+                     *       "last_deploy_id": null,
+                     *       "last_report": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["GitConnection"];
                 };
             };
@@ -2547,6 +3260,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2579,6 +3297,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "queued",
+                     *       "error": null,
+                     *       "source_kind": "git",
+                     *       "build_mode": null,
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": null,
+                     *       "total_bytes": null,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": null,
+                     *       "finished_at": null,
+                     *       "activated_at": null,
+                     *       "build_seconds": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Deploy"];
                 };
             };
@@ -2613,6 +3354,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "url": "http://localhost:8080/hooks/git/01990000-0000-7000-8000-000000000001",
+                     *       "secret": "whsec_00000000000000000000000000000000000000000001"
+                     *     }
+                     */
                     "application/json": components["schemas"]["WebhookSecret"];
                 };
             };
@@ -2646,6 +3393,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "url": "http://localhost:8080/hooks/deploy/0000000000000000000000000000000000000000001",
+                     *       "created_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["DeployHook"];
                 };
             };
@@ -2679,6 +3432,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2711,6 +3469,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "ref": "pull:7",
+                     *         "branch": "pull:7",
+                     *         "pull_request": null,
+                     *         "from_fork": true,
+                     *         "approved": false,
+                     *         "url": null,
+                     *         "deploy_id": null,
+                     *         "newest_deploy_id": null,
+                     *         "head_commit": null,
+                     *         "state": "waiting_for_approval",
+                     *         "updated_at": "2026-09-07T10:30:00.000Z",
+                     *         "expires_at": null
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["BranchPreview"][];
                 };
             };
@@ -2745,6 +3522,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "ref": "pull:7",
+                     *       "branch": "pull:7",
+                     *       "pull_request": null,
+                     *       "from_fork": true,
+                     *       "approved": true,
+                     *       "url": null,
+                     *       "deploy_id": null,
+                     *       "newest_deploy_id": "01990000-0000-7000-8000-000000000002",
+                     *       "head_commit": null,
+                     *       "state": "building",
+                     *       "updated_at": "2026-09-07T10:30:00.000Z",
+                     *       "expires_at": "2026-10-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["BranchPreview"];
                 };
             };
@@ -2781,6 +3575,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };

@@ -6,7 +6,7 @@ export type JsonSchema = z.core.JSONSchema.JSONSchema
 export function schemaText(schema: JsonSchema): string {
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' or ')
-  if (schema.anyOf) return schema.anyOf.map((one) => schemaText(one as JsonSchema)).join(' or ')
+  if (schema.anyOf) return schema.anyOf.map((one) => schemaText(one)).join(' or ')
   const otherwise = schema.default === undefined ? '' : `, else ${JSON.stringify(schema.default)}`
   if (schema.type === 'array') return `list of ${schemaText(schema.items as JsonSchema)}`
   if (schema.type === 'object') return `{${Object.keys(schema.properties ?? {}).join(', ')}}`
