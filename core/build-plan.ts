@@ -29,6 +29,8 @@ export type BuildPlan =
       /** Whether the lock file decides what is installed, and how. */
       readonly isUsualInstall: boolean
       readonly build: Command
+      /** The command or script of the project's own that builds it; empty when it has none. */
+      readonly buildText: string
     }
   /** The source cannot be built; `error` says what to change. */
   | { readonly kind: 'refused'; readonly error: string }
@@ -39,31 +41,40 @@ const refused = (error: string) => ({ kind: 'refused', error }) as const
  * Plans the commands of a build.
  * @param packageJson undefined when the source has none but the settings have a build command
  * @param lock the lock file that applies to the project
+ * @param generator builds the site when package.json has no build script
  */
-export function planBuild(packageJson: string | undefined, lock: LockFile | undefined, settings: BuildSettings): BuildPlan {
+export function planBuild(
+  packageJson: string | undefined,
+  lock: LockFile | undefined,
+  settings: BuildSettings,
+  generator?: Command,
+): BuildPlan {
   const { install_command, build_command } = settings
   const isUsualInstall = packageJson !== undefined && install_command === null
   const parsed = parsePackage(packageJson ?? '{}')
   if (parsed.kind === 'refused' && (isUsualInstall || build_command === null)) return parsed
-  if (build_command === null && !(parsed.kind === 'package' && hasBuildScript(parsed.content))) return noBuildScript(settings)
+  const script = parsed.kind === 'package' ? buildScriptOf(parsed.content) : undefined
+  if (build_command === null && script === undefined && !generator) return noBuildScript(settings)
   const found = packageJson === undefined ? 'npm' : packageManagerOf(lock)
   // a lock file that the usual install cannot read does not matter to another command
   const packageManager = typeof found !== 'string' && !isUsualInstall ? 'npm' : found
   if (typeof packageManager !== 'string') return packageManager
   const [program = ''] = packageManager.split('-')
+  const usualBuild: Command = script === undefined && generator ? generator : [program, 'run', 'build']
   const usual = isUsualInstall ? installCommand(packageManager, lock) : undefined
   return {
     kind: 'build',
     packageManager,
     install: install_command === null ? usual : shellCommand(install_command),
     isUsualInstall,
-    build: build_command === null ? [program, 'run', 'build'] : shellCommand(build_command),
+    build: build_command === null ? usualBuild : shellCommand(build_command),
+    buildText: build_command ?? script ?? '',
   }
 }
 
-function hasBuildScript({ scripts }: Record<string, unknown>): boolean {
+function buildScriptOf({ scripts }: Record<string, unknown>): string | undefined {
   const script = isRecord(scripts) ? scripts.build : undefined
-  return typeof script === 'string' && script.trim() !== ''
+  return typeof script === 'string' && script.trim() !== '' ? script : undefined
 }
 
 function noBuildScript(settings: BuildSettings) {

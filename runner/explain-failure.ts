@@ -85,6 +85,14 @@ const hints: readonly [RegExp, string][] = [
     /next export[`"'] (?:command )?has been removed/,
     "Next.js writes static files with output: 'export' in next.config; set it, and run next build only",
   ],
+  [
+    /binary with name "go" not found/,
+    'Hugo fetches its modules with Go, which builds do not have; run hugo mod vendor, and send the folder _vendor too',
+  ],
+  [
+    /module "[^"\n]{1,200}" not found in|theme [^\n]{1,200} not found/i,
+    'the theme of the site is missing; send its files in the folder themes too, submodules included',
+  ],
   [/^blocked: /m, 'it tried to reach what builds may not, see the lines that start with "blocked:"'],
   [
     /gyp ERR! (?:find Python|stack Error: not found: make|build error|configure error)|node-gyp|: (?:make|g\+\+|python3?): not found/,

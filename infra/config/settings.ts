@@ -383,7 +383,7 @@ export const settings = {
       otherwise: 'the cache directory, or `<data dir>/toolchains` where the build users cannot reach that',
       processes: ['runner'],
       about:
-        'Holds a folder for each Node and package manager, such as `node-20` and `pnpm-10`, fetched when a build first asks.',
+        'Holds a folder for each Node, package manager and Hugo, such as `node-20` and `pnpm-10`, fetched when a build first asks.',
     },
     bwrap: {
       name: 'PLINTH_BUILD_BWRAP',

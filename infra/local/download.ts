@@ -11,16 +11,31 @@ import type { Release } from './releases.ts'
 const connectTimeoutMs = 5000
 const idleTimeoutMs = 15_000
 
+export interface Download {
+  readonly url: string
+  readonly sha256: string
+}
+
 /**
- * Downloads the archive of a release for this platform, checks its sha256 and unpacks it into a folder. One try.
- * @throws Error when there is no such archive, the server does not answer within 5 s, or the content is another one
+ * Downloads the archive of a release for this platform and unpacks it into a folder. One try.
+ * @throws Error when there is no such archive, and as {@link download}
  */
 export async function downloadRelease(release: Release, into: string): Promise<void> {
   const pin = release.archives[`${process.platform}-${process.arch}`]
   if (!pin) throw new Error(`no pinned release for ${process.platform} on ${process.arch}`)
   const archive = join(into, 'archive.tar.gz')
+  await download(pin, archive)
+  await extract({ file: archive, cwd: into, preserveOwner: false })
+  await rm(archive)
+}
+
+/**
+ * Downloads a file and checks its sha256. One try.
+ * @throws Error when the server does not answer within 5 s, or the content is another one
+ */
+export async function download({ url, sha256 }: Download, file: string): Promise<void> {
   const hash = createHash('sha256')
-  const response = await get(new URL(pin.url))
+  const response = await get(new URL(url))
   await pipeline(
     response,
     async function* (chunks: AsyncIterable<Buffer>) {
@@ -29,12 +44,10 @@ export async function downloadRelease(release: Release, into: string): Promise<v
         yield chunk
       }
     },
-    createWriteStream(archive),
+    createWriteStream(file),
   )
   const found = hash.digest('hex')
-  if (found !== pin.sha256) throw new Error(`${pin.url} has the sha256 ${found}, expected ${pin.sha256}`)
-  await extract({ file: archive, cwd: into, preserveOwner: false })
-  await rm(archive)
+  if (found !== sha256) throw new Error(`${url} has the sha256 ${found}, expected ${sha256}`)
 }
 
 async function get(url: URL, redirects = 3): Promise<IncomingMessage> {

@@ -1,6 +1,8 @@
+import type { Download } from './download.ts'
+
 export interface Release {
   /** By `<process.platform>-<process.arch>`. */
-  readonly archives: Readonly<Record<string, { readonly url: string; readonly sha256: string }>>
+  readonly archives: Readonly<Record<string, Download>>
 }
 
 /** Archives of official releases. The hashes are pinned here, so the download needs no trust in the server. */

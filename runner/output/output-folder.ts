@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { noStaticIndex, noStaticIndexIn } from '../../core/build-plan.ts'
 import type { BuildSettings } from '../../core/build-settings.ts'
 import { type FrameworkName, getFramework } from '../../core/frameworks.ts'
+import { type Generator, unavailable } from '../../core/generators.ts'
 import {
   type BuildTraces,
   noIndexInOutputDir,
@@ -62,8 +63,17 @@ export async function findOutput(
   }
 }
 
-/** As {@link findOutput}, for a source that is published as it is. */
-export function findStaticOutput(root: string, folder: string, paths: ReadonlySet<string>, settings: BuildSettings): FoundOutput {
+/**
+ * As {@link findOutput}, for a source that is published as it is.
+ * @param generator the one that the folder is made for
+ */
+export function findStaticOutput(
+  root: string,
+  folder: string,
+  paths: ReadonlySet<string>,
+  settings: BuildSettings,
+  generator: Generator | undefined,
+): FoundOutput {
   const { root_dir, output_dir: named } = settings
   if (named) {
     const isThere = [...paths].some((path) => path.startsWith(`${folder}${named}/`))
@@ -71,7 +81,9 @@ export function findStaticOutput(root: string, folder: string, paths: ReadonlySe
     return { folder: join(root, folder, named), noIndex: noIndexInOutputDir(named, undefined, settings) }
   }
   const noIndex = root_dir === null ? noStaticIndex(settings) : noStaticIndexIn(root_dir, settings)
-  if (!paths.has(`${folder}index.html`)) return { error: noIndex }
+  if (!paths.has(`${folder}index.html`)) {
+    return { error: generator && generator !== 'hugo' ? unavailable(generator) : noIndex }
+  }
   return { folder: join(root, folder), noIndex }
 }
 

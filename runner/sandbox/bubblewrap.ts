@@ -7,6 +7,8 @@ export interface SandboxView {
   readonly toolchainDir: string
   /** The folder of another package manager, where the build needs one. */
   readonly packageManagerDir?: string | undefined
+  /** The folder of a generator, where the build needs one. */
+  readonly generatorDir?: string | undefined
   /** Becomes /build, writable, the working directory. */
   readonly source: string
   /** Becomes the home folder, writable. */
@@ -20,6 +22,7 @@ export const inside = {
   home: '/home/build',
   toolchain: '/opt/node',
   packageManager: '/opt/package-manager',
+  generator: '/opt/generator',
   support: '/opt/plinth',
   caBundle: '/etc/ssl/plinth-ca.pem',
 } as const
@@ -52,6 +55,7 @@ export async function sandboxArguments(view: SandboxView): Promise<string[]> {
     ...memory('/tmp'),
     ...bind('--ro-bind', view.toolchainDir, inside.toolchain),
     ...(view.packageManagerDir ? bind('--ro-bind', view.packageManagerDir, inside.packageManager) : []),
+    ...(view.generatorDir ? bind('--ro-bind', view.generatorDir, inside.generator) : []),
     ...bind('--bind', view.source, inside.source),
     ...bind('--bind', view.home, inside.home),
     // both are file systems in memory, without a size of their own

@@ -5,6 +5,8 @@ export interface BuildPaths {
   readonly toolchain: string
   /** Undefined when the build needs none besides npm. */
   readonly packageManager: string | undefined
+  /** Undefined when the build needs none. */
+  readonly generator?: string | undefined
   readonly home: string
   readonly caBundle: string
 }
@@ -15,6 +17,8 @@ export interface BuildTools {
   readonly node: string
   /** The folder of another package manager, where the build needs one. */
   readonly packageManager?: string | undefined
+  /** The folder of a generator that is no npm package, where the build needs one. */
+  readonly generator?: string | undefined
   /** Variables for the package manager, given the home folder as the build sees it. */
   readonly variables?: PackageVariables
 }
@@ -32,7 +36,7 @@ export function buildEnvironment(
   { memoryBytes }: Pick<CgroupLimits, 'memoryBytes'>,
   variables: PackageVariables = () => ({}),
 ): Record<string, string> {
-  const folders = [at.toolchain, ...(at.packageManager ? [at.packageManager] : []), '/usr']
+  const folders = [at.toolchain, at.packageManager, at.generator, '/usr'].filter((folder) => folder !== undefined)
   return {
     PATH: [...folders.map((folder) => `${folder}/bin`), '/bin'].join(':'),
     HOME: at.home,

@@ -81,10 +81,11 @@ export function createRunInCgroup({ build, cgroups, egress, supportDir }: RunInC
   }
 
   function viewOf({ source, home }: Workspace, tools: BuildTools, isIsolated: boolean, limits: CgroupLimits) {
-    const { node, packageManager, variables } = tools
-    const outside = { toolchain: node, packageManager, home, caBundle: join(supportDir, 'ca.pem') }
-    const at = isIsolated ? { ...inside, packageManager: packageManager && inside.packageManager } : outside
+    const { node, packageManager, generator, variables } = tools
+    const outside = { toolchain: node, packageManager, generator, home, caBundle: join(supportDir, 'ca.pem') }
+    const mounted = { packageManager: packageManager && inside.packageManager, generator: generator && inside.generator }
+    const at = isIsolated ? { ...inside, ...mounted } : outside
     const env = buildEnvironment(at, limits, variables)
-    return { supportDir, toolchainDir: node, packageManagerDir: packageManager, source, home, env }
+    return { supportDir, toolchainDir: node, packageManagerDir: packageManager, generatorDir: generator, source, home, env }
   }
 }

@@ -98,7 +98,11 @@ export async function openSandbox({ config, log, limits: wanted = {} }: SandboxD
     },
     tested: (signal) => isolation.tested(signal),
     environment: (hasManager, variables) =>
-      buildEnvironment({ ...inside, packageManager: hasManager ? inside.packageManager : undefined }, build, variables),
+      buildEnvironment(
+        { ...inside, packageManager: hasManager ? inside.packageManager : undefined, generator: undefined },
+        build,
+        variables,
+      ),
     async run(request) {
       if (!isolation.status.builds) throw new Error('builds are refused: there is no isolation')
       const program = isIsolated(isolation.status) ? bwrap : undefined

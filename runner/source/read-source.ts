@@ -4,7 +4,7 @@ import type { BuildSettings } from '../../core/build-settings.ts'
 import { locateProject } from '../../core/root-dir.ts'
 import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
 import { type FoundOutput, findStaticOutput } from '../output/output-folder.ts'
-import { planSource, type SourcePlan } from './source-plan.ts'
+import { findGenerator, planSource, type SourcePlan } from './source-plan.ts'
 import { type UnpackOptions, unpack } from './unpack.ts'
 
 export interface SourceRequest extends UnpackOptions {
@@ -59,8 +59,13 @@ export async function readSource(request: SourceRequest, skipped: SkippedPaths):
   const root = join(request.into, wrapping)
   const paths = new Set([...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)))
   const tree = { root, paths, folder }
+  const generator = await findGenerator(root, paths, folder)
   if (!paths.has(`${folder}package.json`) && !settings.build_command) {
-    return { files, source: { kind: 'static', output: findStaticOutput(root, folder, paths, settings) }, tree }
+    const isReady = paths.has(`${folder}index.html`)
+    if (isReady || generator !== 'hugo') {
+      return { files, source: { kind: 'static', output: findStaticOutput(root, folder, paths, settings, generator) }, tree }
+    }
   }
-  return { files, source: { kind: 'build', plan: await planSource(root, paths, folder, settings), root, folder }, tree }
+  const plan = await planSource(root, paths, folder, settings, generator)
+  return { files, source: { kind: 'build', plan, root, folder }, tree }
 }

@@ -15,6 +15,16 @@ import {
 } from '../../core/build-plan.ts'
 import { type BuildSettings, ownerOf } from '../../core/build-settings.ts'
 import type { FrameworkName } from '../../core/frameworks.ts'
+import {
+  chooseHugo,
+  type Generator,
+  generatorOf,
+  type HugoRelease,
+  type HugoRequest,
+  hugoVersionFiles,
+  hugoVersionIn,
+  runsHugo,
+} from '../../core/generators.ts'
 import { foldersUpwards } from '../../core/root-dir.ts'
 import { chooseNode, type NodeRequest } from './node-version.ts'
 
@@ -30,6 +40,10 @@ export type SourcePlan =
       readonly build: Command
       /** The framework that package.json names. */
       readonly framework: FrameworkName | undefined
+      /** Undefined when the build does not need Hugo. */
+      readonly hugo: HugoRelease | undefined
+      /** A line for the log about the tools that were chosen. */
+      readonly note: string | undefined
       /** Both are undefined without a lock file that decides the install. */
       readonly lockName: string | undefined
       readonly lockSha256: string | undefined
@@ -44,12 +58,14 @@ const headBytes = 64 * 1024
  * Reads the files that decide how a source is built. They come from the archive: nothing has run yet that could have replaced them.
  * @param paths the paths of all files below `root`
  * @param folder the folder to build, with a trailing slash; the root is empty
+ * @param generator the one that the folder is made for
  */
 export async function planSource(
   root: string,
   paths: ReadonlySet<string>,
   folder: string,
   settings: BuildSettings,
+  generator?: Generator,
 ): Promise<SourcePlan> {
   for (const at of foldersUpwards(folder)) {
     const file = `${at}package.json`
@@ -59,16 +75,22 @@ export async function planSource(
   const hasPackage = paths.has(`${folder}package.json`)
   const packageJson = hasPackage ? await readFile(join(root, folder, 'package.json'), 'utf8') : undefined
   const lock = hasPackage ? findLock(paths, folder) : undefined
-  const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings)
+  const command: Command | undefined = generator === 'hugo' ? ['hugo'] : undefined
+  const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings, command)
   if (plan.kind === 'refused') return plan
   const node = chooseNode(requestOf(settings) ?? (await findNodeRequest(root, paths, folder)))
   if (node.kind === 'refused') return node
-  const { isUsualInstall, ...commands } = plan
+  const { isUsualInstall, buildText, ...commands } = plan
+  const needsHugo = generator === 'hugo' || runsHugo(buildText)
+  const hugo = needsHugo ? chooseHugo(await findHugoRequest(root, paths, folder)) : undefined
+  if (hugo?.kind === 'refused') return hugo
   const deciding = isUsualInstall ? lock : undefined
   return {
     ...commands,
     node: node.major,
     framework: packageJson === undefined ? undefined : frameworkOf(packageJson),
+    hugo: hugo?.release,
+    note: hugo?.note,
     installFolder: deciding?.folder ?? folder,
     lockName: deciding?.name,
     lockSha256: deciding && (await sha256Of(join(root, deciding.folder, deciding.name))),
@@ -110,6 +132,24 @@ async function findNodeRequest(root: string, paths: ReadonlySet<string>, from: s
     if (text !== undefined) return { file: 'package.json (engines.node)', text }
   }
   return undefined
+}
+
+async function findHugoRequest(root: string, paths: ReadonlySet<string>, from: string): Promise<HugoRequest | undefined> {
+  for (const folder of foldersUpwards(from)) {
+    for (const file of hugoVersionFiles) {
+      const request = paths.has(folder + file) ? hugoVersionIn(file, await readHead(join(root, folder, file))) : undefined
+      if (request) return request
+    }
+  }
+  return undefined
+}
+
+/** The generator that a folder is made for. */
+export async function findGenerator(root: string, paths: ReadonlySet<string>, folder: string): Promise<Generator | undefined> {
+  return await generatorOf(
+    (path) => paths.has(folder + path),
+    (path) => readHead(join(root, folder, path)),
+  )
 }
 
 async function readHead(path: string): Promise<string> {

@@ -130,6 +130,17 @@ test('G01: what is wrong with a folder names the place where it is set', () => {
   )
 })
 
+test.each<[string, string | undefined, string]>([
+  ['no package.json', undefined, 'npm: hugo'],
+  ['packages only', '{"devDependencies":{"postcss":"8"}}', 'npm: npm ci && hugo'],
+  ['a build script', built, 'npm: npm ci && npm run build'],
+])('a site of Hugo with %s is built by its own script, else by Hugo', (_name, packageJson, commands) => {
+  const plan = planBuild(packageJson, npmLock, noSettings(), ['hugo'])
+  if (plan.kind === 'refused') throw new Error(plan.error)
+  const parts = [...(plan.install ? [plan.install] : []), plan.build].map(commandText)
+  expect(`${plan.packageManager}: ${parts.join(' && ')}`).toBe(commands)
+})
+
 test('B01: a byte order mark before package.json does no harm', () => {
   expect(show(`\ufeff${built}`)).toBe('npm: npm install && npm run build')
 })
