@@ -9,6 +9,7 @@ import { type HostileText, hostileTexts } from './hostile-texts.ts'
 /** What stands for the parts of patterns that are made of templates. */
 const parts = {
   maxLength: '1000',
+  maxTitleLength: '120',
   minLength: '0',
   name: 'name',
   names: 'node.options|shell|workspaces?|(?:global.)?pnpmfile',
