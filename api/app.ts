@@ -10,10 +10,10 @@ import { codeOf, errorBody, statusOf, visibleError } from './http-errors.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
-import { openApiDocument } from './openapi.ts'
+import { faces, openApiDocument } from './openapi.ts'
 import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard, type OperatorGuard } from './operator/authenticate.ts'
-import { operatorOperations } from './operator/index.ts'
+import { operatorOperations, operatorTags } from './operator/index.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
 import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
 
@@ -25,6 +25,7 @@ const operator: Caller = {
   project_name: '',
   plan: 'enterprise',
   suspended: false,
+  suspended_reason: null,
 }
 
 /** The control plane. Every request passes the middleware in the order of the last lines. */
@@ -123,11 +124,13 @@ function serveMetrics(metrics: Metrics, guard: OperatorGuard) {
 
 function serveDocuments(baseUrl: string) {
   const document = JSON.stringify(openApiDocument(operations, tags, baseUrl))
+  const operatorDocument = JSON.stringify(openApiDocument(operatorOperations, operatorTags, baseUrl, faces.operator))
   const llms = llmsText(operations, tags, baseUrl)
   const docs = docsPage(operations, tags, baseUrl)
   return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.method !== 'GET' && koa.method !== 'HEAD') return await next()
     if (koa.path === '/api/v1/openapi.json') answerText(koa, 'application/json', document)
+    else if (koa.path === '/operator/v1/openapi.json') answerText(koa, 'application/json', operatorDocument)
     else if (koa.path === '/docs') answerText(koa, 'text/html', docs)
     else if (koa.path === '/llms.txt') answerText(koa, 'text/plain', llms)
     else if (koa.path === '/') koa.redirect('/docs')

@@ -64,7 +64,7 @@ export function createAuthenticator(deps: Deps): Authenticate {
     if (!key.last_used_at || now.getTime() - key.last_used_at.getTime() > touchIntervalMs) {
       await touchKey(deps.admission.databaseOf({ kind: 'key', id }), key.id, now)
     }
-    const { project_id, project_name, plan, suspended, scope } = key
+    const { project_id, project_name, plan, suspended, suspended_reason, scope } = key
     return {
       key: { id: key.id, name: key.name, last_used_at: key.last_used_at },
       scope,
@@ -72,6 +72,7 @@ export function createAuthenticator(deps: Deps): Authenticate {
       project_name,
       plan,
       suspended,
+      suspended_reason,
     }
   }
 }

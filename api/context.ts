@@ -29,6 +29,8 @@ export interface Caller {
   readonly project_name: string
   readonly plan: PlanName
   readonly suspended: boolean
+  /** What the operator gave as the reason; null without one. */
+  readonly suspended_reason: string | null
 }
 
 /** The context of one call; its `db` is limited to the caller's share of the connections. */

@@ -36,7 +36,7 @@ export async function invoke(op: Operation, ctx: Context, receive: () => Promise
   const call = async () => {
     const input = parseInput(op.input, raw, pathNames) as never
     const target = (await op.load(ctx, input)) as never
-    if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended()
+    if (ctx.caller.suspended && op.whenSuspended === 'refuse') throw suspended(ctx.caller)
     if (op.requires && !planAllows(ctx.caller.plan, op.requires)) {
       throw paymentRequired(`${op.id} needs the ${planFor(op.requires)} plan or higher`, `plan_${op.requires}`)
     }

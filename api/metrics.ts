@@ -7,7 +7,17 @@ import { createStoredMetrics } from './stored-metrics.ts'
 
 const durationBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60]
 /** Paths outside of the registry that have a label of their own; all others share one, because callers can make them up. */
-const plainRoutes = new Set(['/', '/docs', '/healthz', '/llms.txt', '/mcp', '/metrics', '/readyz', '/api/v1/openapi.json'])
+const plainRoutes = new Set([
+  '/',
+  '/docs',
+  '/healthz',
+  '/llms.txt',
+  '/mcp',
+  '/metrics',
+  '/readyz',
+  '/api/v1/openapi.json',
+  '/operator/v1/openapi.json',
+])
 
 export interface Metrics {
   readonly contentType: string

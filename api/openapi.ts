@@ -68,44 +68,75 @@ const failureResponses = Object.fromEntries(
   ]),
 )
 
+interface Face {
+  readonly title: string
+  readonly description: string
+  readonly scheme: { readonly name: string; readonly bearerFormat?: string; readonly description: string }
+}
+
+const answers =
+  'Every success is 200 with JSON; every error is {message} with a code in the header Plinth-Error. Unknown members and parameters are ignored, and the header Plinth-Ignored names them; when a member is repeated, the last one counts.'
+
+/** What the documents of projects and of the operator say about themselves. */
+export const faces = {
+  projects: {
+    title: 'Plinth',
+    description: `Self-hosted static hosting. ${answers}`,
+    scheme: {
+      name: 'key',
+      bearerFormat: 'svc_<id>_<secret>',
+      description: 'A project key. Its scope is readonly, editor or full; each includes the lower ones.',
+    },
+  },
+  operator: {
+    title: 'Plinth for operators',
+    description: `The projects, emails and storage of an installation. ${answers}`,
+    scheme: { name: 'operator', description: 'The operator token of the installation.' },
+  },
+} as const satisfies Record<string, Face>
+
 /**
  * The OpenAPI document of the REST interface, made from the same operations that serve it.
  * @param tags descriptions of the operations' tags by name
  */
-export function openApiDocument(operations: readonly Operation[], tags: Readonly<Record<string, string>>, serverUrl: string) {
+export function openApiDocument(
+  operations: readonly Operation[],
+  tags: Readonly<Record<string, string>>,
+  serverUrl: string,
+  { title, description, scheme: { name, ...scheme } }: Face = faces.projects,
+) {
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const op of operations) {
     const shape = restShape(op)
     if (!shape) continue
-    paths[shape.path] = { ...paths[shape.path], [shape.method.toLowerCase()]: operationObject(op, shape, operations) }
+    paths[shape.path] = {
+      ...paths[shape.path],
+      [shape.method.toLowerCase()]: operationObject(op, shape, { all: operations, scheme: name }),
+    }
   }
   return createDocument({
     openapi: '3.1.1',
     info: {
-      title: 'Plinth',
+      title,
       version: '2026-09-07',
-      description:
-        'Self-hosted static hosting. Every success is 200 with JSON; every error is {message} with a code in the header Plinth-Error. Unknown members and parameters are ignored, and the header Plinth-Ignored names them; when a member is repeated, the last one counts.',
+      description,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: serverUrl }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
-    security: [{ key: [] }],
-    components: {
-      securitySchemes: {
-        key: {
-          type: 'http',
-          scheme: 'bearer',
-          bearerFormat: 'svc_<id>_<secret>',
-          description: 'A project key. Its scope is readonly, editor or full; each includes the lower ones.',
-        },
-      },
-    },
+    security: [{ [name]: [] }],
+    components: { securitySchemes: { [name]: { type: 'http', scheme: 'bearer', ...scheme } } },
     paths,
   })
 }
 
-function operationObject(op: Operation, shape: RestShape, all: readonly Operation[]): ZodOpenApiOperationObject {
+interface Surroundings {
+  readonly all: readonly Operation[]
+  readonly scheme: string
+}
+
+function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surroundings): ZodOpenApiOperationObject {
+  const isForProjects = scheme === faces.projects.scheme.name
   const members: Record<string, z.ZodType> = op.input.shape
   const pick = (names: readonly string[]) =>
     z.object(Object.fromEntries(names.map((name) => [name, members[name] ?? z.unknown()])))
@@ -113,10 +144,10 @@ function operationObject(op: Operation, shape: RestShape, all: readonly Operatio
   return {
     operationId: op.id,
     summary: op.title,
-    description: `${op.summary}\n\nNeeds the \`${op.scope}\` scope.`,
+    description: isForProjects ? `${op.summary}\n\nNeeds the \`${op.scope}\` scope.` : op.summary,
     tags: [op.tag],
     // since 3.1 the roles that a request needs are listed here, for every type of scheme
-    security: [{ key: [op.scope] }],
+    security: [{ [scheme]: isForProjects ? [op.scope] : [] }],
     requestParams: {
       ...(shape.pathNames.length > 0 ? { path: pick(shape.pathNames) } : {}),
       ...(shape.queryNames.length > 0 ? { query: pick(shape.queryNames) } : {}),

@@ -696,6 +696,10 @@ export interface components {
             project_name: string;
             /** @enum {string} */
             plan: "free" | "start" | "pro" | "business" | "scale" | "enterprise";
+            /** @description Whether the operator has suspended the project. */
+            suspended: boolean;
+            /** @description What the operator gave as the reason. */
+            suspended_reason: string | null;
             /** @description Every scope of the key; each includes the lower ones. */
             scopes: ("readonly" | "editor" | "full")[];
             key: {
@@ -1302,6 +1306,8 @@ export interface operations {
                      *       "project_id": "01990000-0000-7000-8000-000000000001",
                      *       "project_name": "Demo",
                      *       "plan": "enterprise",
+                     *       "suspended": false,
+                     *       "suspended_reason": null,
                      *       "scopes": [
                      *         "readonly",
                      *         "editor",
@@ -1354,7 +1360,11 @@ export interface operations {
                      *         "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *         "enabled": true,
                      *         "checks_enabled": true,
+                     *         "install_command": null,
+                     *         "build_command": null,
+                     *         "output_dir": null,
                      *         "root_dir": null,
+                     *         "node_version": null,
                      *         "deletion_scheduled_at": null,
                      *         "active_deploy_id": "01990000-0000-7000-8000-000000000002",
                      *         "pending_subdomain": null,
@@ -1417,7 +1427,11 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
                      *       "root_dir": null,
+                     *       "node_version": null,
                      *       "deletion_scheduled_at": null,
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
@@ -1472,7 +1486,11 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
                      *       "root_dir": null,
+                     *       "node_version": null,
                      *       "deletion_scheduled_at": null,
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
@@ -1523,7 +1541,11 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
                      *       "root_dir": null,
+                     *       "node_version": null,
                      *       "deletion_scheduled_at": "2026-09-08T10:30:00.000Z",
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
@@ -1600,7 +1622,11 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
                      *       "root_dir": null,
+                     *       "node_version": null,
                      *       "deletion_scheduled_at": null,
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
@@ -1653,7 +1679,11 @@ export interface operations {
                      *         "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *         "enabled": true,
                      *         "checks_enabled": true,
+                     *         "install_command": null,
+                     *         "build_command": null,
+                     *         "output_dir": null,
                      *         "root_dir": null,
+                     *         "node_version": null,
                      *         "deletion_scheduled_at": "2026-09-08T10:30:00.000Z",
                      *         "active_deploy_id": "01990000-0000-7000-8000-000000000002",
                      *         "pending_subdomain": null,
@@ -1704,7 +1734,11 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
                      *       "root_dir": null,
+                     *       "node_version": null,
                      *       "deletion_scheduled_at": null,
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
@@ -1768,7 +1802,11 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": false,
                      *       "checks_enabled": true,
+                     *       "install_command": null,
+                     *       "build_command": null,
+                     *       "output_dir": null,
                      *       "root_dir": null,
+                     *       "node_version": null,
                      *       "deletion_scheduled_at": null,
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
@@ -1925,7 +1963,10 @@ export interface operations {
                      *       {
                      *         "id": "01990000-0000-7000-8000-000000000001",
                      *         "site_id": "01990000-0000-7000-8000-000000000002",
+                     *         "number": 1,
+                     *         "title": null,
                      *         "status": "active",
+                     *         "waiting_for": null,
                      *         "error": null,
                      *         "source_kind": "files",
                      *         "build_mode": "copy",
@@ -1994,7 +2035,10 @@ export interface operations {
                      * @example {
                      *       "id": "01990000-0000-7000-8000-000000000001",
                      *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
                      *       "status": "queued",
+                     *       "waiting_for": "a free worker",
                      *       "error": null,
                      *       "source_kind": "archive",
                      *       "build_mode": null,
@@ -2091,7 +2135,10 @@ export interface operations {
                      * @example {
                      *       "id": "01990000-0000-7000-8000-000000000001",
                      *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
                      *       "status": "queued",
+                     *       "waiting_for": "a free worker",
                      *       "error": null,
                      *       "source_kind": "files",
                      *       "build_mode": "copy",
@@ -2331,7 +2378,10 @@ export interface operations {
                      * @example {
                      *       "id": "01990000-0000-7000-8000-000000000001",
                      *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
                      *       "status": "queued",
+                     *       "waiting_for": "a free worker",
                      *       "error": null,
                      *       "source_kind": "manifest",
                      *       "build_mode": "copy",
@@ -2459,7 +2509,10 @@ export interface operations {
                      * @example {
                      *       "id": "01990000-0000-7000-8000-000000000001",
                      *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
                      *       "status": "active",
+                     *       "waiting_for": null,
                      *       "error": null,
                      *       "source_kind": "files",
                      *       "build_mode": "copy",
@@ -2564,6 +2617,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "path": "index.html",
+                     *         "sha256": "85c1bf1256fc619bb98dce309f7ffef9afbafe066b654b5fa56a015b0f6eeb06",
+                     *         "size": 32
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["DeployedFile"][];
                 };
             };
@@ -2654,7 +2716,10 @@ export interface operations {
                      * @example {
                      *       "id": "01990000-0000-7000-8000-000000000001",
                      *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
                      *       "status": "active",
+                     *       "waiting_for": null,
                      *       "error": null,
                      *       "source_kind": "files",
                      *       "build_mode": "copy",
@@ -3301,7 +3366,10 @@ export interface operations {
                      * @example {
                      *       "id": "01990000-0000-7000-8000-000000000001",
                      *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
                      *       "status": "queued",
+                     *       "waiting_for": "a free worker",
                      *       "error": null,
                      *       "source_kind": "git",
                      *       "build_mode": null,

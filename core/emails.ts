@@ -7,10 +7,11 @@ export type EmailKind =
   | 'domain_replaced'
   | 'domain_missing'
   | 'domain_lost'
+  | 'project_suspended'
 
 export interface EmailTopic {
   readonly kind: EmailKind
-  /** The site or the domain that it is about. */
+  /** The site, the domain or the project that it is about. */
   readonly about: string
 }
 
@@ -63,3 +64,16 @@ export function subdomainChangeEmail(change: {
     `To keep the old address, cancel the change before then: DELETE /api/v1/sites/${site_id}/subdomain-change, or the tool cancel_site_subdomain_change. If nobody of your project asked for this change, cancel it and replace the keys of the project.`,
   ])
 }
+
+/** Tells the owner that the operator has suspended the project, or has given another reason. */
+export const suspendedEmail = (project: {
+  readonly id: string
+  readonly name: string
+  readonly suspended_reason: string | null
+}): Email =>
+  composeEmail({ kind: 'project_suspended', about: project.id }, `${project.name} is suspended`, [
+    `The operator of the platform has suspended the project ${oneLine(project.name)}. Its sites answer visitors with a temporarily-unavailable page, and nothing can be published. Nothing was deleted.`,
+    project.suspended_reason === null
+      ? 'No reason was given; ask the operator.'
+      : `The reason: ${oneLine(project.suspended_reason)}`,
+  ])

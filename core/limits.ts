@@ -31,6 +31,7 @@ export const maxDeployPathBytes = 4 * MB
 export const maxNameLength = 120
 export const maxTitleLength = 120
 export const maxDescriptionLength = 2000
+export const maxSuspendedReasonLength = 500
 
 export const minSubdomainLength = 5
 export const maxSubdomainLength = 63

@@ -60,12 +60,12 @@ export const deploy_site = operation({
   output: Deploy,
   errors: [400, 402, 409, 429],
   handler: async (ctx, { activate, title, upload }, site) => {
-    const { project_id: id, plan, suspended } = ctx.caller
+    const { project_id: id, ...caller } = ctx.caller
     const charged = chargedBytes(upload)
     await using pending = await beginUpload(ctx, { project_id: id, bytes: charged })
     // the charged bytes already count
     const addedBytes = (upload.expectedBytes ?? 0) - charged
-    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes, activate, upload: pending.id })
+    await checkDeployGates(ctx.db, ctx, { id, ...caller }, { addedBytes, activate, upload: pending.id })
     const source = await storeArchive(pending.objects, pending.receive(upload))
     return await deployView(ctx, await acceptDeploy(ctx, site, { source_kind: 'archive', activate, title, source }, pending))
   },
@@ -120,7 +120,7 @@ export const deploy_files = operation({
   handler: async (ctx, input, site) => {
     const { files, skipped_paths } = readEntries(input.files, (entry, label) => readContent(entry, label, input.texts))
     requireStaticSite(files)
-    const { project_id: id, plan, suspended } = ctx.caller
+    const { project_id: id, ...caller } = ctx.caller
     const references = files.filter((file) => 'sha256' in file)
     const hashes = references.map((file) => file.sha256)
     const sizes = await findBlobSizes(ctx.db, id, hashes)
@@ -128,7 +128,7 @@ export const deploy_files = operation({
     await using upload = await beginUpload(ctx, { project_id: id, bytes })
     // the new bytes already count
     const facts = { addedBytes: 0, activate: input.activate, upload: upload.id }
-    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, facts)
+    await checkDeployGates(ctx.db, ctx, { id, ...caller }, facts)
     const entries = await storeFiles(upload.objects, files, sizes)
     const { activate, title } = input
     const set = { source_kind: 'files' as const, activate, title, files: entries, references, skipped_paths }

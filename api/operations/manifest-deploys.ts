@@ -132,11 +132,11 @@ export const deploy_manifest = operation({
   handler: async (ctx, input, site) => {
     const { files: references, skipped_paths } = readEntries(input.files, readHash)
     requireStaticSite(references)
-    const { project_id: id, plan, suspended } = ctx.caller
+    const { project_id: id, ...caller } = ctx.caller
     const sizes = await findBlobSizes(ctx.db, id, [...new Set(hashesOf(references))])
     const missing = references.filter((file) => !sizes.has(file.sha256))
     if (missing.length > 0) throw missingBlobs(hashesOf(missing))
-    await checkDeployGates(ctx.db, ctx, { id, plan, suspended }, { addedBytes: 0, activate: input.activate })
+    await checkDeployGates(ctx.db, ctx, { id, ...caller }, { addedBytes: 0, activate: input.activate })
     const entries = references.map((file) => ({ ...file, size: sizes.get(file.sha256) ?? 0 }))
     const { activate, title } = input
     const set = { source_kind: 'manifest' as const, activate, title, files: entries, references, skipped_paths }

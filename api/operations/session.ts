@@ -18,6 +18,8 @@ export const whoami = operation({
       project_id: z.uuid(),
       project_name: z.string(),
       plan: z.enum(planNames),
+      suspended: z.boolean().describe('Whether the operator has suspended the project.'),
+      suspended_reason: z.string().nullable().describe('What the operator gave as the reason.'),
       scopes: z.array(z.enum(scopes)).describe('Every scope of the key; each includes the lower ones.'),
       key: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), last_used_at: time.nullable() }),
     })
@@ -26,6 +28,8 @@ export const whoami = operation({
     project_id: caller.project_id,
     project_name: caller.project_name,
     plan: caller.plan,
+    suspended: caller.suspended,
+    suspended_reason: caller.suspended_reason,
     scopes: scopesOf(caller.scope),
     key: {
       id: caller.key.id,

@@ -103,7 +103,7 @@ export const set_site_enabled = operation({
   output: Site,
   errors: [402, 409],
   handler: async (ctx, { enabled }, site) => {
-    if (enabled && ctx.caller.suspended) throw suspended()
+    if (enabled && ctx.caller.suspended) throw suspended(ctx.caller)
     return siteView(ctx.config, await setSiteEnabled(ctx, site, enabled))
   },
 })

@@ -1,19 +1,23 @@
 import { z } from 'zod'
-import { notFound } from '../../core/errors.ts'
+import { conflict, invalid } from '../../core/errors.ts'
+import { maxSuspendedReasonLength } from '../../core/limits.ts'
 import { planNames } from '../../core/plans.ts'
 import { scopes } from '../../core/scopes.ts'
 import { countDomains } from '../../services/domains/domains.ts'
+import { updateProject } from '../../services/emails/update-project.ts'
 import { createKey, type KeyRow, listKeys, revokeKey } from '../../services/projects/keys.ts'
-import { createProject, findProject, listProjects, type ProjectRow, updateProject } from '../../services/projects/projects.ts'
+import { createProject, findProject, listProjects, noSuchProject, type ProjectRow } from '../../services/projects/projects.ts'
 import { buildMinutes, countDeploysSince } from '../../services/projects/usage.ts'
+import { eraseProject } from '../../services/removal/erase-project.ts'
 import { countSites } from '../../services/sites/sites.ts'
 import { storageBytes } from '../../services/storage/blobs.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
-import { isoTime, isoTimeOrNull, name, Ok, requireVisible, time } from '../views/fields.ts'
+import { isoTime, isoTimeOrNull, line, name, Ok, requireVisible, time } from '../views/fields.ts'
 
 const tag = 'Operator'
 const project_id = z.uuid()
+const owner_email = z.email().max(254)
 
 const Project = z
   .object({
@@ -22,6 +26,8 @@ const Project = z
     owner_email: z.string(),
     plan: z.enum(planNames),
     suspended: z.boolean(),
+    suspended_reason: z.string().nullable(),
+    erasing: z.boolean().describe('Whether the sites of the project are being removed, and it with them.'),
     form_balance: z.int(),
     created_at: time,
   })
@@ -57,7 +63,7 @@ const keyView = ({ id, name, scope, created_at, last_used_at }: KeyRow): z.input
 
 async function projectById(ctx: Context, input: { project_id: string }): Promise<ProjectRow> {
   const project = await findProject(ctx.db, input.project_id)
-  if (!project) throw notFound('there is no project with this id')
+  if (!project) throw noSuchProject()
   return project
 }
 
@@ -69,7 +75,7 @@ export const projectOperations = [
     tag,
     rest: 'POST /operator/v1/projects',
     scope: 'full',
-    input: z.object({ name, owner_email: z.email().max(254), plan: z.enum(planNames) }),
+    input: z.object({ name, owner_email, plan: z.enum(planNames) }),
     output: Project,
     errors: [400],
     handler: async (ctx, input) => {
@@ -117,19 +123,49 @@ export const projectOperations = [
   operation({
     id: 'update_project',
     title: 'Update a project',
-    summary: 'Changes the plan of a project, suspends or resumes it, or adds to its form balance.',
+    summary:
+      'Changes the name, owner or plan of a project, suspends or resumes it, or adds to its form balance. The owner gets an email about a suspension, with the reason if there is one.',
     tag,
     rest: 'PATCH /operator/v1/projects/{project_id}',
     scope: 'full',
     input: z.object({
       project_id,
+      name: name.optional(),
+      owner_email: owner_email.optional(),
       plan: z.enum(planNames).optional(),
       suspended: z.boolean().optional(),
+      suspended_reason: line(maxSuspendedReasonLength)
+        .nullable()
+        .optional()
+        .describe('Shown to the project; null removes it, and so does resuming the project.'),
       form_balance_add: z.int().min(-1_000_000).max(1_000_000).optional(),
     }),
     load: projectById,
     output: Project,
-    handler: async (ctx, { project_id, ...change }) => projectView(await updateProject(ctx, project_id, change)),
+    errors: [400, 409],
+    handler: async (ctx, { project_id, ...change }) => {
+      if (change.name !== undefined) requireVisible(change.name)
+      return projectView(await updateProject(ctx, project_id, change))
+    },
+  }),
+  operation({
+    id: 'erase_project',
+    title: 'Erase a project',
+    summary:
+      'Erases a project with everything it owns: its keys stop working and its sites stop answering at once, then its sites are removed one by one, and it with the last. There is no trash. Until then the project is listed as erasing. The subdomains stay reserved for 30 days.',
+    tag,
+    rest: 'DELETE /operator/v1/projects/{project_id}',
+    scope: 'full',
+    input: z.object({ project_id, confirm: z.boolean().default(false).describe('Must be true.') }),
+    load: projectById,
+    output: Ok,
+    errors: [400],
+    handler: async (ctx, { project_id: id, confirm }, { name }) => {
+      if (!confirm)
+        throw invalid(`the project ${name} would be erased for good; repeat with confirm=true`, 'confirmation_required')
+      await eraseProject(ctx, id)
+      return { ok: true as const }
+    },
   }),
   operation({
     id: 'create_key',
@@ -141,9 +177,10 @@ export const projectOperations = [
     input: z.object({ project_id, name, scope: z.enum(scopes) }),
     load: projectById,
     output: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), key: z.string() }).meta({ id: 'NewKey' }),
-    errors: [400],
-    handler: async (ctx, input) => {
+    errors: [400, 409],
+    handler: async (ctx, input, project) => {
       requireVisible(input.name)
+      if (project.erasing) throw conflict('the project is being erased')
       const { id, name, scope, key } = await createKey(ctx, input)
       return { id, name, scope, key }
     },

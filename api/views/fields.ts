@@ -29,6 +29,13 @@ export const name = text(maxNameLength)
     pattern: '^[\\s\\u0001-\\u001f\\u007f-\\u009f\\ufeff]*[^\\s\\u0000-\\u001f\\u007f-\\u009f\\ufeff][^\\u0000]*$',
   })
   .describe('The name that people see.')
+/** One line of visible text. */
+export const line = (maxLength: number) =>
+  z
+    .string()
+    .regex(new RegExp(`^(?=.*\\S)\\P{Cc}{1,${maxLength}}$`, 'u'), `must be one line of 1 to ${maxLength} characters`)
+    .refine((given) => given.isWellFormed(), 'must be text')
+
 export const description = text(maxDescriptionLength)
 
 /** @throws AppError `invalid` when the name has only spaces and control characters */

@@ -15,6 +15,8 @@ interface Projects {
   owner_email: string
   plan: PlanName
   suspended: Generated<boolean>
+  suspended_reason: string | null
+  erasing: Generated<boolean>
   form_balance: Generated<number>
   created_at: Generated<Date>
 }

@@ -17,17 +17,18 @@ interface DeployFacts {
 }
 
 /**
- * The gates of every deploy route, in the specification's order: storage (409), rate and build minutes (429), suspension (402),
+ * The gates of every deploy route, in the specification's order: suspension (402), storage (409), rate and build minutes (429),
  * previews (402). It is exact when the project is locked, and otherwise an early refusal.
  */
 export async function checkDeployGates(
   db: Db,
   services: Pick<Services, 'config' | 'clock'>,
-  project: Pick<ProjectRow, 'id' | 'plan' | 'suspended'>,
+  project: Pick<ProjectRow, 'id' | 'plan' | 'suspended' | 'suspended_reason'>,
   facts: DeployFacts,
 ): Promise<void> {
   const quota = services.config.plans[project.plan]
   const now = services.clock()
+  if (project.suspended) throw suspended(project)
   await checkStorage(db, services, project, facts)
   if (quota.deploys_per_hour !== null) {
     const { count, oldest } = await countDeploysSince(db, project.id, new Date(now.getTime() - hourMs))
@@ -46,7 +47,6 @@ export async function checkDeployGates(
       'quota_build_minutes',
     )
   }
-  if (project.suspended) throw suspended()
   checkPreviews(project.plan, facts.activate)
 }
 

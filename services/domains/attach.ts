@@ -17,7 +17,7 @@ import { checkDomainClaims, checkDomainQuota } from './quotas.ts'
 /**
  * Attaches a domain to a site, and starts the workflow that connects it. An unproven claim of another project is replaced after its time.
  * @param domain a name that `parseDomain` has accepted
- * @throws AppError in the specification's order: `conflict` when it is attached, the quota, suspension, the trash, claims and rate
+ * @throws AppError in the specification's order: `conflict` when it is attached, suspension, the quota, the trash, claims and rate
  */
 export function attachDomain(
   services: Services,
@@ -31,8 +31,8 @@ export function attachDomain(
     const wanted = { domain, project_id }
     const unprovenBefore = new Date(now.getTime() - unprovenDomainPeriodMs)
     if (await isDomainAttached(tx, wanted, unprovenBefore)) throw attached(domain)
+    if (project.suspended) throw suspended(project)
     await checkDomainQuota(tx, services, project)
-    if (project.suspended) throw suspended()
     if (!site || site.deletion_scheduled_at) throw inTrash()
     await checkDomainClaims(tx, services, project, domain)
 

@@ -11,7 +11,7 @@ export interface Route {
   readonly site_id: string
   readonly subdomain: string
   readonly enabled: boolean
-  /** Whether the project is suspended for non-payment. */
+  /** Whether the operator has suspended the project. */
   readonly suspended: boolean
   readonly trashed: boolean
   /** Grows with every change of the route. */

@@ -20,6 +20,7 @@ export interface KeyWithProject {
   readonly project_name: string
   readonly plan: PlanName
   readonly suspended: boolean
+  readonly suspended_reason: string | null
 }
 
 /** Undefined when the key is unknown or revoked. */
@@ -28,7 +29,7 @@ export function findKey(db: Db, id: string): Promise<KeyWithProject | undefined>
     .selectFrom('keys')
     .innerJoin('projects', 'projects.id', 'keys.project_id')
     .select(['keys.id', 'keys.name', 'keys.scope', 'keys.secret_sha256', 'keys.last_used_at', 'keys.project_id'])
-    .select(['projects.name as project_name', 'projects.plan', 'projects.suspended'])
+    .select(['projects.name as project_name', 'projects.plan', 'projects.suspended', 'projects.suspended_reason'])
     .where('keys.id', '=', id)
     .where('keys.revoked_at', 'is', null)
     .executeTakeFirst()

@@ -1,9 +1,8 @@
-import { type Expression, type Selectable, sql, type Updateable } from 'kysely'
-import { paymentRequired } from '../../core/errors.ts'
+import { type Expression, type Selectable, sql } from 'kysely'
+import { notFound, paymentRequired } from '../../core/errors.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
-import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 
@@ -36,12 +35,21 @@ export async function findPlanOfSite(db: Db, siteId: string): Promise<PlanName |
   return row?.plan
 }
 
-export const suspended = () =>
-  paymentRequired('the project is suspended for non-payment; pay the bill, then try again', 'suspended')
+/** The refusal of what a suspended project may not do. */
+export const suspended = ({ suspended_reason }: Pick<ProjectRow, 'suspended_reason'>) =>
+  paymentRequired(
+    suspended_reason === null
+      ? 'the project is suspended; ask the operator of this platform about it'
+      : `the project is suspended: ${suspended_reason}`,
+    'suspended',
+  )
+
+export const noSuchProject = () => notFound('there is no project with this id')
 
 /**
  * A transaction under the project's lock, so that its quotas are counted and its permits granted one request at a time. Every transaction that
  * needs this lock takes it first: the locks of sites and rows come after it.
+ * @throws AppError `not_found` when the project was erased
  */
 export function withProject<Result>(
   services: Services,
@@ -50,7 +58,7 @@ export function withProject<Result>(
 ): Promise<Result> {
   return transact(services, async (tx) => {
     const project = await lockProject(tx, id)
-    if (!project) throw new Error(`there is no project ${id}`)
+    if (!project) throw noSuchProject()
     return await work(tx, project)
   })
 }
@@ -69,24 +77,4 @@ export function withProjectOfDeploy<Result>(
 
 function lockProject(tx: Tx, id: string | Expression<string>): Promise<ProjectRow | undefined> {
   return tx.selectFrom('projects').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
-}
-
-/** Changes a project; the edge is notified of a changed suspension with the commit. */
-export function updateProject(
-  services: Services,
-  id: string,
-  change: { plan?: PlanName | undefined; suspended?: boolean | undefined; form_balance_add?: number | undefined },
-): Promise<ProjectRow> {
-  return withProject(services, id, async (tx, before) => {
-    const set: Updateable<DB['projects']> = {
-      plan: change.plan ?? before.plan,
-      suspended: change.suspended ?? before.suspended,
-      form_balance: before.form_balance + (change.form_balance_add ?? 0),
-    }
-    const after = await tx.updateTable('projects').set(set).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
-    if (after.suspended !== before.suspended) await bumpRoutes(tx, { project_id: id })
-    const { plan, suspended } = after
-    tx.afterCommit(() => services.log.info({ project_id: id, plan, suspended }, 'project updated'))
-    return after
-  })
 }

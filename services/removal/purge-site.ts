@@ -6,6 +6,7 @@ import { deleteDomainsOfSite } from '../domains/detach.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
+import { finishErasure } from './erase-project.ts'
 import { beginPurge, findTrashing, listDeploysToPurge, lockPurgedSite, removeSite, type Trashing } from './sites.ts'
 
 const deploysAtOnce = 100
@@ -62,11 +63,13 @@ async function purgeDeploys(services: Services, siteId: string, progress: (line:
 }
 
 function remove(services: Services, siteId: string, projectId: string): Promise<void> {
-  return withProject(services, projectId, async (tx) => {
+  return withProject(services, projectId, async (tx, project) => {
     await lockPurgedSite(tx, siteId)
     const now = services.clock()
     const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
     await signalWorkflows(tx, domains.map(domainChangedSignal))
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
+    if (await finishErasure(tx, project, now))
+      tx.afterCommit(() => services.log.info({ project_id: projectId }, 'project erased'))
   })
 }

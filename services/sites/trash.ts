@@ -61,9 +61,9 @@ export function restoreSite(
     const purge_at = found.deletion_scheduled_at
     if (!purge_at) throw conflict('the site is not in the trash: there is nothing to restore')
     if (found.purging) throw conflict('the site is being removed for good: its time in the trash is over')
+    if (project.suspended) throw suspended(project)
     await checkSiteQuota(tx, services, project)
     await checkStorage(tx, services, project, { addedBytes: 0 })
-    if (project.suspended) throw suspended()
     await signalWorkflows(tx, [restoredSignal({ site_id, purge_at })])
     const restored = { deletion_scheduled_at: null, updated_at: services.clock() }
     await tx.updateTable('sites').set(restored).where('id', '=', site_id).execute()

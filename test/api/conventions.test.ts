@@ -1,3 +1,4 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operations } from '../../api/operations/index.ts'
 import { restShape } from '../../api/rest.ts'
@@ -33,6 +34,19 @@ test('the OpenAPI document and the tools are those that were reviewed', async ()
   const tools = await w.call('POST /mcp', { key: owner.key, json: { jsonrpc: '2.0', id: 1, method: 'tools/list' } })
   await expect(JSON.stringify(document, null, 2)).toMatchFileSnapshot('openapi.json')
   await expect(JSON.stringify(tools.body.result.tools, null, 2)).toMatchFileSnapshot('tools.json')
+})
+
+test('E38: the operator API has a document of its own, which is the one that was reviewed', async () => {
+  const { status, body } = await w.call('GET /operator/v1/openapi.json')
+  const paths = Object.keys(body.paths)
+  expect([status, body.security, paths.every((path) => path.startsWith('/operator/v1/'))]).toEqual([
+    200,
+    [{ operator: [] }],
+    true,
+  ])
+  const { valid, errors } = await new Validator().validate(structuredClone(body))
+  expect([valid, errors]).toEqual([true, undefined])
+  await expect(JSON.stringify(body, null, 2)).toMatchFileSnapshot('operator-openapi.json')
 })
 
 test('C04 O04: bytes are refused with 415 on every operation that takes JSON or nothing', async () => {

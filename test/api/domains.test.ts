@@ -149,7 +149,7 @@ describe('adding', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409, 409, 409])
   })
 
-  test('N02 Z03: the gates come in the order attached, quota, suspension', async () => {
+  test('N02 Z03 E38: the gates come in the order attached, suspension, quota', async () => {
     const project = await w.project('free')
     const { id } = await makeSite(w, project)
     const { domain } = await added(newName(), id, project)
@@ -157,13 +157,13 @@ describe('adding', () => {
       w.call(`PATCH /operator/v1/projects/${project.id}`, { key: operatorToken, json: { suspended } })
     await suspend(true)
     const taken = await add(domain, id, project)
-    const full = await add(newName(), id, project)
     expect([taken.status, taken.body.message]).toEqual([409, expect.stringContaining('attached')])
+    expect((await add(newName(), id, project)).status).toBe(402)
+    await suspend(false)
+    const full = await add(newName(), id, project)
     expect([full.status, full.body.message]).toEqual([409, expect.stringContaining('the Free plan allows 1 domain')])
     const [{ id: domainId } = { id: '' }] = await list(id, project)
     expect((await remove(domainId, project)).status).toBe(200)
-    expect((await add(newName(), id, project)).status).toBe(402)
-    await suspend(false)
     expect((await add(newName(), id, project)).status).toBe(200)
     const usage = await w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })
     expect(usage.body.usage.domains).toBe(1)
