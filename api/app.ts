@@ -1,5 +1,6 @@
 import Koa, { type Context as KoaContext, type Next } from 'koa'
 import type { AppError } from '../core/errors.ts'
+import { plinthFileSchema } from '../infra/plinth-file.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { dropBody } from './body.ts'
 import { clientNetwork } from './client-network.ts'
@@ -126,6 +127,7 @@ function serveDocuments(baseUrl: string) {
   const document = JSON.stringify(openApiDocument(operations, tags, baseUrl))
   const operatorDocument = JSON.stringify(openApiDocument(operatorOperations, operatorTags, baseUrl, faces.operator))
   const llms = llmsText(operations, tags, baseUrl)
+  const schema = JSON.stringify(plinthFileSchema())
   const docs = docsPage(operations, tags, baseUrl)
   return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.method !== 'GET' && koa.method !== 'HEAD') return await next()
@@ -133,6 +135,7 @@ function serveDocuments(baseUrl: string) {
     else if (koa.path === '/operator/v1/openapi.json') answerText(koa, 'application/json', operatorDocument)
     else if (koa.path === '/docs') answerText(koa, 'text/html', docs)
     else if (koa.path === '/llms.txt') answerText(koa, 'text/plain', llms)
+    else if (koa.path === '/plinth.schema.json') answerText(koa, 'application/schema+json', schema)
     else if (koa.path === '/') koa.redirect('/docs')
     else await next()
   }

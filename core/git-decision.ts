@@ -1,4 +1,5 @@
 import type { Forge, GitEvent, PullRequest, Push } from './git-events.ts'
+import { anyFolders, matchesParts, type PatternPart, patternPart, type Steps } from './path-patterns.ts'
 
 /** The settings of a connection that decide about a push. */
 export interface PushRules {
@@ -132,80 +133,14 @@ export function touchesWatched(files: readonly string[], patterns: readonly stri
 interface Rule {
   readonly takesOut: boolean
   /** The segments of the pattern, from the root. */
-  readonly parts: readonly Part[]
+  readonly parts: readonly PatternPart[]
 }
-
-/** `**`, a literal name, or a name with `*` and `?`, where `end` is the text after the last of them. */
-type Part =
-  | { readonly kind: 'folders' }
-  | { readonly kind: 'name'; readonly name: string }
-  | { readonly kind: 'wild'; readonly form: string; readonly end: string }
-
-const folders: Part = { kind: 'folders' }
 
 function parseRule(pattern: string): Rule {
   const takesOut = pattern.startsWith('!')
   const names = (takesOut ? pattern.slice(1) : pattern).split('/').filter((name) => name !== '' && name !== '.')
   // a folder stands for everything below it
-  return { takesOut, parts: names.length > 0 ? [...names.map(partOf), folders] : [] }
+  return { takesOut, parts: names.length > 0 ? [...names.map(patternPart), anyFolders] : [] }
 }
 
-function partOf(name: string): Part {
-  if (name === '**') return folders
-  const lastWild = Math.max(name.lastIndexOf('*'), name.lastIndexOf('?'))
-  return lastWild < 0 ? { kind: 'name', name } : { kind: 'wild', form: name, end: name.slice(lastWild + 1) }
-}
-
-interface Steps {
-  left: number
-}
-
-/** Whether a path matches: `*` and `?` stay within a name, `**` spans any number of folders. */
-function fits({ parts }: Rule, names: readonly string[], steps: Steps): boolean {
-  const isName = (part: Part, name: string) =>
-    part.kind === 'name'
-      ? part.name === name
-      : part.kind === 'wild' && name.endsWith(part.end) && fitsName(part.form, name, steps)
-  return parts.length > 0 && wildcard(parts, names, (part) => part.kind === 'folders', isName, steps)
-}
-
-const fitsName = (form: string, name: string, steps: Steps) =>
-  wildcard(
-    form,
-    name,
-    (part) => part === '*',
-    (part, character) => part === '?' || part === character,
-    steps,
-  )
-
-interface Sequence<Item> {
-  readonly length: number
-  readonly [index: number]: Item
-}
-
-/** Backtracks to the last star only, so that it takes at most the product of both lengths; false when the steps are used up. */
-function wildcard<Part, Item>(
-  pattern: Sequence<Part>,
-  items: Sequence<Item>,
-  isStar: (part: Part) => boolean,
-  isEqual: (part: Part, item: Item) => boolean,
-  steps: Steps,
-): boolean {
-  let [at, lastStar, retryFrom] = [0, -1, 0]
-  for (let index = 0; index < items.length; ) {
-    if (--steps.left <= 0) return false
-    const [part, item] = [pattern[at], items[index] as Item]
-    if (part !== undefined && isStar(part)) {
-      lastStar = at++
-      retryFrom = index
-    } else if (part !== undefined && isEqual(part, item)) {
-      at++
-      index++
-    } else if (lastStar >= 0) {
-      at = lastStar + 1
-      index = ++retryFrom
-    } else return false
-  }
-  while (at < pattern.length && isStar(pattern[at] as Part)) at++
-  return at === pattern.length
-}
+const fits = ({ parts }: Rule, names: readonly string[], steps: Steps) => parts.length > 0 && matchesParts(parts, names, steps)

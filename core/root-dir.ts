@@ -28,16 +28,21 @@ export function locateProject(
   paths: ReadonlySet<string>,
   settings: BuildSettings,
 ): { wrapping: string; folder: string } | undefined {
-  const { root_dir: rootDir, install_command, build_command, output_dir, is_repository } = settings
-  const isExact = is_repository && (install_command ?? build_command ?? output_dir) !== null
-  const wrapping = isExact ? '' : wrappingFolder(paths)
-  if (rootDir === null) return { wrapping, folder: '' }
-  const folder = `${rootDir}/`
+  const { wrapping } = locateRoot(paths, settings)
+  if (settings.root_dir === null) return { wrapping, folder: '' }
+  const folder = `${settings.root_dir}/`
   // the wrapping folder may be the one that the settings name
   for (const outer of new Set(['', wrapping])) {
     for (const path of paths) if (path.startsWith(outer + folder)) return { wrapping: outer, folder }
   }
   return undefined
+}
+
+/** As {@link locateProject}, for a project at the root. */
+export function locateRoot(paths: ReadonlySet<string>, settings: BuildSettings): { wrapping: string; folder: string } {
+  const { install_command, build_command, output_dir, is_repository } = settings
+  const isExact = is_repository && (install_command ?? build_command ?? output_dir) !== null
+  return { wrapping: isExact ? '' : wrappingFolder(paths), folder: '' }
 }
 
 /** The folders from this one up to the source's root, each with a trailing slash; the root is empty. */

@@ -16,6 +16,7 @@ const file = (path: string, status: 200 | 404 = 200): Decision => ({ kind: 'file
  */
 export function decide(path: string, has: (path: string) => boolean): Decision {
   if (isReserved(path)) return missing
+  if (unserved.has(path)) return has('404.html') ? file('404.html', 404) : missing
   const wanted = path.slice(1)
   if (path.endsWith('/')) return has(`${wanted}index.html`) ? file(`${wanted}index.html`) : fallback(has)
   if (has(wanted)) return file(wanted)
@@ -29,6 +30,9 @@ function fallback(has: (path: string) => boolean): Decision {
   if (has('404.html')) return file('404.html', 404)
   return has('index.html') ? file('index.html') : missing
 }
+
+/** Settings of the platform, which answer as if they were not published. */
+const unserved: ReadonlySet<string> = new Set(['/plinth.json'])
 
 /** The platform's own prefix, case-insensitive like Caddy's path matcher. */
 const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)

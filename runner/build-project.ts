@@ -1,5 +1,6 @@
 import { counted } from '../core/amounts.ts'
 import { type Command, commandText } from '../core/build-plan.ts'
+import type { BuildSettings } from '../core/build-settings.ts'
 import type { HugoRelease } from '../core/generators.ts'
 import { type BuildContext, SourceFault } from './build-context.ts'
 import type { Commands } from './commands.ts'
@@ -13,6 +14,7 @@ import type { SourcePlan } from './source/source-plan.ts'
 /** A source that has to be built. */
 export interface Project {
   readonly plan: SourcePlan
+  readonly settings: BuildSettings
   /** The root folder inside the build. */
   readonly root: string
   /** The folder to build, with a trailing slash; the root is empty. */
@@ -22,13 +24,13 @@ export interface Project {
 /** Installs the packages of a project, or restores those of an earlier build, and builds it. Returns the folders that the build has written. */
 export async function buildProject(
   context: BuildContext,
-  { plan, root, folder }: Project,
+  { plan, settings, root, folder }: Project,
   commands: Commands,
   packages: Packages,
 ): Promise<FoundOutput> {
   if (plan.kind === 'refused') throw new SourceFault(plan.error)
   await refuseWithoutIsolation(context)
-  const { deps, input, workspace, reader, buildLog, signal, onPhase } = context
+  const { deps, workspace, reader, buildLog, signal, onPhase } = context
   onPhase('install')
   await packages.take(plan, root)
   const { hasDownloads, restored } = packages
@@ -46,7 +48,7 @@ export async function buildProject(
   if (plan.note !== undefined) before.push(plan.note)
   if (generator !== undefined) before.push(['hugo', 'version'])
   await commands.run({ root, tools: { ...tools, generator }, folder, command: plan.build, before })
-  return await reader.call('findOutput', { before: untouched, framework: plan.framework, settings: input.settings })
+  return await reader.call('findOutput', { before: untouched, framework: plan.framework, settings })
 }
 
 async function getHugo({ deps, buildLog, signal }: BuildContext, release: HugoRelease): Promise<string> {

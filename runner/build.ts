@@ -1,5 +1,6 @@
 import { relative } from 'node:path'
 import { counted, sizeText } from '../core/amounts.ts'
+import { buildSettingNames } from '../core/build-settings.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
@@ -94,13 +95,14 @@ async function openSource(context: BuildContext): Promise<Exclude<SourceKind, { 
   onPhase('fetch source')
   const archive = await fetchArchive(deps.cas, input.source_sha256, workspace, signal)
   onPhase('unpack')
-  const { settings } = input
   const overMaxBytes = overQuota('the archive unpacks to more than', context)
   const into = { into: workspace.source, uid: slot.uid, maxBytes, overMaxBytes }
-  const { files, source } = await reader.call('readSource', { archive, ...into, settings })
+  const { files, source } = await reader.call('readSource', { archive, ...into, settings: input.settings })
   buildLog.line(`unpacked ${counted(files, 'file')}`)
   if (source.kind === 'refused') throw new SourceFault(source.error)
-  if (source.kind === 'static' && settings.install_command) {
+  const own = buildSettingNames.filter((name) => source.settings.owners[name] === 'plinth.json')
+  if (own.length > 0) buildLog.line(`plinth.json sets ${own.join(', ')}`)
+  if (source.kind === 'static' && source.settings.install_command) {
     buildLog.line('install_command is not run, as there is neither package.json nor build_command')
   }
   return source

@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8'
+import { createIgnore } from '../core/ignore-patterns.ts'
 import { createSkippedPaths } from '../infra/archive/skipped-paths.ts'
 import { serveCalls } from '../infra/threads/serve-calls.ts'
 import { explainFailure, type Failure } from './explain-failure.ts'
@@ -12,12 +13,14 @@ import { readSource, type SourceRequest, type SourceTree } from './source/read-s
 
 let skipped = createSkippedPaths()
 let tree: SourceTree | undefined
+let isIgnored = createIgnore([])
 let log: LogText | undefined
 
 const calls = {
   async readSource(request: SourceRequest) {
-    const { files, source, tree: found } = await readSource(request, skipped)
+    const { files, source, tree: found, ignore } = await readSource(request, skipped)
     tree = found
+    isIgnored = createIgnore(ignore)
     return { files, source }
   },
   nameInstall(plan: InstallPlan) {
@@ -28,7 +31,7 @@ const calls = {
     const { root, paths, folder } = treeOf()
     return findOutput(root, folder, paths, request)
   },
-  listFolder: (folder: string, prefix: string, maxFiles: number) => listFolder(folder, prefix, maxFiles, skipped),
+  listFolder: (folder: string, prefix: string, maxFiles: number) => listFolder(folder, prefix, maxFiles, { skipped, isIgnored }),
   skip: (path: string) => skipped.add(path),
   listSkipped: () => skipped.list(),
   explainFailure: (failure: Failure) => explainFailure(failure),
@@ -43,6 +46,7 @@ const calls = {
   forget() {
     skipped = createSkippedPaths()
     tree = undefined
+    isIgnored = createIgnore([])
     log = undefined
     return getHeapStatistics().total_heap_size + getHeapStatistics().external_memory
   },

@@ -9,16 +9,21 @@ export interface ListedEntry {
   readonly path: string | undefined
 }
 
+interface Unpublished {
+  readonly skipped: SkippedPaths
+  readonly isIgnored: (path: string, isFolder: boolean) => boolean
+}
+
 /**
  * Lists what may be published of one hostile folder: its folders, and its files with a path that can be published, sorted. What is neither
- * goes to `skipped`. The listing ends after `maxFiles` files.
+ * goes to `skipped`, as does what is ignored. The listing ends after `maxFiles` files.
  * @param prefix path of the folder in what is published, with a slash at its end; the root is empty
  */
 export async function listFolder(
   folder: string,
   prefix: string,
   maxFiles: number,
-  skipped: SkippedPaths,
+  { skipped, isIgnored }: Unpublished,
 ): Promise<ListedEntry[]> {
   const entries: Dirent[] = await readdir(folder, { withFileTypes: true })
   const listed: ListedEntry[] = []
@@ -27,7 +32,9 @@ export async function listFolder(
     if (files >= maxFiles) break
     const { name } = entry
     const verdict = entry.isFile() ? judgePath(prefix + name) : undefined
-    if (entry.isDirectory()) {
+    if (isIgnored(prefix + name, entry.isDirectory())) {
+      skipped.add(`${prefix}${name}${entry.isDirectory() ? '/' : ''}`)
+    } else if (entry.isDirectory()) {
       listed.push({ name, path: undefined })
     } else if (verdict?.kind === 'keep') {
       files += 1

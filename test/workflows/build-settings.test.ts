@@ -47,6 +47,54 @@ test('E30: what is wrong with a folder names the site', async () => {
   expect((await deploy({ 'a.txt': 'x' })).error).toMatch(/^the source has no folder "web", the root_dir of the site/)
 })
 
+const plinth = (content: object) => JSON.stringify(content)
+
+test('E30: plinth.json in the source wins over the site, member by member, and ignores what is not to be published', async () => {
+  await set({ ...none, build_command: 'exit 1', node_version: '22', root_dir: 'nowhere' })
+  const build = {
+    build_command: 'mkdir www; cp -r text drafts www; node -v > www/index.html',
+    output_dir: 'www',
+    root_dir: 'web',
+  }
+  const deployed = await deploy({
+    'plinth.json': plinth({ build, ignore: ['drafts/', '*.map'] }),
+    'web/text/a.txt': 'x',
+    'web/text/a.map': 'x',
+    'web/drafts/b.txt': 'x',
+  })
+  expect(deployed).toMatchObject({ status: 'active', file_count: 2, skipped_paths: ['drafts/', 'text/a.map'] })
+  await expect.poll(async () => (await w.visit(site.subdomain)).body).toMatch(/^v22\./)
+  const log = await w.call(`GET /api/v1/deploys/${deployed.id}/logs`, { key: owner.key })
+  expect(log.body.text).toContain('plinth.json sets build_command, output_dir, root_dir')
+})
+
+test('E30: an invalid plinth.json fails the deploy and is named', async () => {
+  await set(none)
+  const error = async (text: string) => (await deploy({ 'index.html': 'x', 'plinth.json': text })).error
+  expect(await error('{')).toMatch(/^plinth.json is not valid JSON .*; mend it and deploy again$/)
+  expect(await error(plinth({ build: { output_dir: '..' } }))).toMatch(/^plinth.json is not valid: build.output_dir contains/)
+  expect(await error(' '.repeat(65 * 1024))).toBe('plinth.json is larger than 64 KB; shorten it and deploy again')
+  expect(await error(plinth({ build: { root_dir: 'web' } }))).toMatch(
+    /the root_dir of plinth.json; change root_dir of plinth.json/,
+  )
+  await set({ root_dir: 'web' })
+  const inFolder = { 'web/plinth.json': plinth({ build: { root_dir: 'a' } }), 'web/index.html': 'x', 'a/index.html': 'y' }
+  expect((await deploy(inFolder)).error).toMatch(/^web\/plinth.json names a root_dir; move it to plinth.json at the root/)
+})
+
+test('E30 E32: plinth.json itself answers as missing', async () => {
+  await set(none)
+  expect((await deploy({ 'index.html': 'plain', 'plinth.json': '{}' })).status).toBe('active')
+  await expect.poll(async () => (await w.visit(site.subdomain)).body).toBe('plain')
+  expect((await w.visit(site.subdomain, '/plinth.json')).status).toBe(404)
+})
+
+test('E30: the JSON schema of plinth.json is public', async () => {
+  const { status, headers, body } = await w.call('GET /plinth.schema.json')
+  expect([status, headers.get('content-type')]).toEqual([200, expect.stringContaining('application/schema+json')])
+  expect(JSON.parse(body).title).toBe('plinth.json')
+})
+
 test('E30: erased settings are those of every new site', async () => {
   await set(none)
   expect(await deploy({ 'index.html': 'plain' })).toMatchObject({ status: 'active', build_mode: 'static' })
