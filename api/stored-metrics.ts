@@ -77,7 +77,7 @@ function buildMetrics(registry: Registry) {
   )
   const builds = new Counter({
     name: 'plinth_builds_total',
-    help: 'Builds that have ended, by outcome: built, failed because of their source, or failed because of the platform.',
+    help: 'Builds that have ended, by outcome: built, failed because of their source, failed because of the platform, or cancelled.',
     labelNames: ['outcome'],
     registers,
   })

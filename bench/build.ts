@@ -118,7 +118,7 @@ async function buildOnFarm(projectId: string, kind: 'cold' | 'warm'): Promise<vo
     { ...input, project_id: projectId, source_sha256: source.sha256 },
     { signal: new AbortController().signal, onPhase: (phase) => phases.push([phase, performance.now()]) },
   )
-  if (result.outcome === 'failed') throw new Error(result.error)
+  if (result.outcome !== 'built') throw new Error(result.outcome === 'failed' ? result.error : result.outcome)
   phases.push(['end', performance.now()])
   const said = (await buildLogs.read(deploy_id, 0, 1024 * 1024)).bytes.toString('utf8')
   if (said.includes('\nnode_modules restored') !== (kind === 'warm')) throw new Error(`this build was not ${kind}:\n${said}`)

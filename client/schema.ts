@@ -392,6 +392,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deploys/{deploy_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a deploy
+         * @description Cancels a deploy that is queued or building: its status is failed at once, and its build ends within seconds. The log stays, and the minutes that the build took are charged.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["cancel_deploy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/deploys/{deploy_id}/activate": {
         parameters: {
             query?: never;
@@ -2687,6 +2709,65 @@ export interface operations {
             404: components["responses"]["NotFound"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancel_deploy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the deploy. */
+                deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 1,
+                     *       "title": null,
+                     *       "status": "failed",
+                     *       "waiting_for": null,
+                     *       "error": "cancelled by key full",
+                     *       "source_kind": "archive",
+                     *       "build_mode": null,
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": null,
+                     *       "total_bytes": null,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": null,
+                     *       "finished_at": "2026-09-07T10:30:00.000Z",
+                     *       "activated_at": null,
+                     *       "build_seconds": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Deploy"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

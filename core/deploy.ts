@@ -10,6 +10,7 @@ export type BuildMode = (typeof buildModes)[number]
 
 /** The statuses in which each action on a deploy is allowed (the specification's deploy states table). */
 export const deployActions = {
+  cancel: ['queued', 'building'],
   activate: ['ready', 'active', 'superseded'],
   purge: ['ready', 'superseded', 'failed'],
   preview: ['ready', 'superseded'],

@@ -28,6 +28,7 @@ export function createBuildActivities(deps: BuildDeps): BuildActivities {
       const run = (signal: AbortSignal) =>
         runBuild(deps, input, {
           signal,
+          isCancelled: () => context.cancellationDetails?.cancelRequested ?? false,
           onPhase(next) {
             if (phase === 'wait' && next !== 'wait') begun.start()
             phase = next

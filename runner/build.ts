@@ -1,6 +1,7 @@
 import { relative } from 'node:path'
 import { counted, sizeText } from '../core/amounts.ts'
 import { buildSettingNames } from '../core/build-settings.ts'
+import type { BuildMode } from '../core/deploy.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
@@ -22,6 +23,8 @@ import { fetchArchive } from './source/unpack.ts'
 
 export interface BuildRun {
   readonly signal: AbortSignal
+  /** Whether the deploy was cancelled. When the runner stops, the signal is aborted without that, and another one builds. */
+  readonly isCancelled?: () => boolean
   readonly onPhase: (phase: Phase) => void
   /** Gets the log as soon as there is one. */
   readonly onLog?: (log: Pick<BuildLog, 'recent'>) => void
@@ -57,16 +60,15 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
       onPhase,
       maxBytes: Math.min(input.storage_bytes ?? unlimitedBytes, unlimitedBytes),
     },
-    signal,
+    run,
   )
 }
 
-/** @param cancelled aborted when the build is no longer needed */
-async function buildIn(context: BuildContext, cancelled: AbortSignal): Promise<BuildResult> {
+async function buildIn(context: BuildContext, run: BuildRun): Promise<BuildResult> {
   const { deps, input, reader, buildLog } = context
   const commands = createCommands(context)
   const packages = packagesOf(context)
-  let build_mode: BuildResult['build_mode'] = 'static'
+  let build_mode: BuildMode = 'static'
   try {
     const source = await openSource(context)
     if (source.kind === 'build') build_mode = 'build'
@@ -76,7 +78,8 @@ async function buildIn(context: BuildContext, cancelled: AbortSignal): Promise<B
     await packages.keep()
     return { ...facts, ...stored, build_mode, outcome: 'built' }
   } catch (error) {
-    cancelled.throwIfAborted()
+    if (run.isCancelled?.()) return cancelledResult(context, commands, build_mode)
+    run.signal.throwIfAborted()
     const reason = reader.stopped.aborted ? reader.stopped.reason : error
     const fault = faultOfSource(reason, context, commands)
     if (fault === undefined) throw reason
@@ -87,6 +90,13 @@ async function buildIn(context: BuildContext, cancelled: AbortSignal): Promise<B
     const readingMs = reason instanceof ReadingStopped ? reason.spentMs : 0
     return { ...(await factsOf(reader, commands.spentMs + readingMs)), build_mode, outcome: 'failed', error: fault }
   }
+}
+
+/** What a build has taken that its owner no longer wants. Nothing of it is kept. */
+function cancelledResult({ deps, input, buildLog }: BuildContext, commands: Commands, build_mode: BuildMode): BuildResult {
+  deps.log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build cancelled')
+  buildLog.line('cancelled')
+  return { build_mode, build_seconds: Math.ceil(commands.spentMs / 1000), skipped_paths: [], outcome: 'cancelled' }
 }
 
 /** Fetches and unpacks the source, and plans its build. */

@@ -5,7 +5,7 @@ import type { ForgeClient } from './reports.ts'
 import type { Api } from './transport.ts'
 
 const needs = { status: 'the permission to read repositories', comment: 'the permission to write pull requests' }
-const states = { pending: 'INPROGRESS', success: 'SUCCESSFUL', failure: 'FAILED' } as const
+const states = { pending: 'INPROGRESS', success: 'SUCCESSFUL', failure: 'FAILED', cancelled: 'STOPPED' } as const
 
 /** Bitbucket Cloud. Only its own pipelines can record deployments. */
 export function bitbucketClient(repository: string, open: (headers: Record<string, string>) => Api, token: string): ForgeClient {

@@ -1,6 +1,6 @@
 import { basicOr } from './authorization.ts'
 import { type Comments, htmlMarker, putComment } from './comment.ts'
-import { commentOf } from './github.ts'
+import { commentOf, statusStates } from './github.ts'
 import { idIn, requireId } from './json.ts'
 import type { ForgeClient } from './reports.ts'
 import type { Api } from './transport.ts'
@@ -14,7 +14,7 @@ export function giteaClient(repository: string, open: (headers: Record<string, s
   return {
     forge: 'gitea',
     async setStatus({ commit, state, site, description, target_url }) {
-      const body = { state, target_url, description, context: `plinth/${site.name}` }
+      const body = { state: statusStates[state], target_url, description, context: `plinth/${site.name}` }
       await api({ method: 'POST', path: `${repo}/statuses/${commit}`, body, needs: needs.status })
     },
     recordDeployment: () => Promise.resolve(undefined),

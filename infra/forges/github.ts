@@ -21,7 +21,7 @@ export function githubClient(repository: string, open: (headers: Record<string, 
   return {
     forge: 'github',
     async setStatus({ commit, state, site, description, target_url }) {
-      const body = { state, target_url, description, context: `plinth/${site.name}` }
+      const body = { state: statusStates[state], target_url, description, context: `plinth/${site.name}` }
       await api({ method: 'POST', path: `${repo}/statuses/${commit}`, body, needs: needs.status })
     },
     recordDeployment: (report) => recordDeployment(api, repo, report),
@@ -29,10 +29,14 @@ export function githubClient(repository: string, open: (headers: Record<string, 
   }
 }
 
+/** The states of a commit at GitHub and Gitea, which have none for what was cancelled. */
+export const statusStates = { pending: 'pending', success: 'success', failure: 'failure', cancelled: 'error' } as const
+
 const deploymentStates = {
   pending: 'in_progress',
   success: 'success',
   failure: 'failure',
+  cancelled: 'error',
   inactive: 'inactive',
   replaced: 'inactive',
   overtaken: 'inactive',

@@ -17,8 +17,14 @@ export function gitlabClient(repository: string, open: (headers: Record<string, 
   }
 }
 
-const statusStates = { pending: 'pending', success: 'success', failure: 'failed' } as const
-const deploymentStates = { pending: 'running', success: 'success', failure: 'failed', overtaken: 'canceled' } as const
+const statusStates = { pending: 'pending', success: 'success', failure: 'failed', cancelled: 'canceled' } as const
+const deploymentStates = {
+  pending: 'running',
+  success: 'success',
+  failure: 'failed',
+  cancelled: 'canceled',
+  overtaken: 'canceled',
+} as const
 
 async function setStatus(api: Api, project: string, report: StatusReport): Promise<void> {
   const { commit, ref, site, description, target_url } = report

@@ -1,6 +1,6 @@
 import type { ReportForge } from './address.ts'
 
-export type ReportState = 'pending' | 'success' | 'failure'
+export type ReportState = 'pending' | 'success' | 'failure' | 'cancelled'
 
 export interface StatusReport {
   readonly commit: string

@@ -20,6 +20,7 @@ const words: Record<ReportFacts['state'], string> = {
   pending: '⏳ Building',
   success: '✅ Ready',
   failure: '❌ Failed',
+  cancelled: '🚫 Cancelled',
   waiting_for_approval: '✋ Waiting for the approval of the site’s owner',
   removed: '🗑️ Removed',
 }
@@ -34,6 +35,7 @@ export function statusText({ state, duration_ms, error }: Pick<ReportFacts, 'sta
     pending: 'The site is being built',
     success: `Deployed${seconds}`,
     failure: error === undefined ? `The build failed${seconds}` : `The build failed: ${error}`,
+    cancelled: `The deploy was ${error ?? 'cancelled'}`,
     waiting_for_approval: 'The owner of the site has to approve builds of this fork',
     removed: 'The preview was removed',
   }[state]

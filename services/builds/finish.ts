@@ -1,24 +1,27 @@
-import { isCommitId } from '../../core/git-remotes.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { overStorageQuota } from '../../core/plans.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import type { BuildOutcomeName, BuildResult } from '../../workflows/contract/builds.ts'
-import type { FinishedBuild } from '../../workflows/contract/deploys.ts'
+import {
+  type BuildFailure,
+  cancelledByOperator,
+  type DeployInput,
+  type FailedBuild,
+  type FinishedBuild,
+} from '../../workflows/contract/deploys.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import * as runs from '../deploys/runs.ts'
 import { showBranchPreview } from '../previews/branch-previews.ts'
 import { type ProjectRow, withProjectOfDeploy } from '../projects/projects.ts'
-import { addBuildMinutes, addBuildTotal } from '../projects/usage.ts'
-import { insertGitReport, queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
 import { lockSiteOf } from '../sites/sites.ts'
 import { addBlobsOfDeploy, bytesOf, newBlobs, storageBytes } from '../storage/blobs.ts'
 import { markRepaired } from '../storage/health.ts'
-import { releaseObjects } from '../storage/released-objects.ts'
 import { holdSweeper } from '../storage/unneeded-objects.ts'
 import type { Tx } from '../transact.ts'
+import { addTotal, meter, releaseSource, reportEnd, settleFailure } from './endings.ts'
 import { grantFreePermits } from './permits.ts'
 
 /**
@@ -43,19 +46,18 @@ export async function finishBuild(
     await holdSweeper(tx)
     const error = result && (await refusal(tx, services, project, run, result, files))
     const changed = error
-      ? await runs.failDeploy(tx, run, { ...facts(result), error }, now)
+      ? await runs.failDeploy(tx, run, { ...facts(result), error, cancelled: result.outcome === 'cancelled' }, now)
       : await runs.readyDeploy(tx, run, result && builtOutcome(result), now)
-    if (!changed) return finishedBefore(await runs.findDeployOfRun(tx, run))
+    if (!changed) return await finishedBefore(tx, services, run, result, files)
     if (result) {
       await meter(tx, project.id, result, now)
-      await addTotal(tx, changed, error ? 'failed' : 'built')
+      await addTotal(tx, changed, result.outcome === 'cancelled' ? 'cancelled' : error ? 'failed' : 'built')
       await grantFreePermits(tx, services, { project_id: project.id, now })
     }
-    const refused = error && result?.outcome === 'built' ? [...distinctHashes(files), result.manifest_sha256] : []
-    await release(tx, build, refused, now)
-    if (error || isPreview) await report(tx, changed)
+    await releaseSource(tx, build, error ? objectsOf(result, files) : [], now)
+    if (error || isPreview) await reportEnd(tx, changed)
     tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy built'))
-    if (error) return { status: 'failed', error }
+    if (error) return { status: 'failed', error, cancelled: changed.cancelled }
     // the build has written damaged objects again
     await markRepaired(tx, distinctHashes(files), now)
     await addBlobsOfDeploy(tx, project.id, files)
@@ -63,43 +65,34 @@ export async function finishBuild(
   })
 }
 
-/** Fails a deploy whose build has no result; its permit goes to the next build. May be repeated. */
+/** Fails a deploy whose build has no result; its permit goes to the next build. Returns how the deploy has ended. May be repeated. */
 export async function failBuild(
   services: Services,
   run: runs.DeployRun,
-  { error, by }: { readonly error: string; readonly by: 'source' | 'platform' },
-): Promise<void> {
+  { error, by }: BuildFailure,
+): Promise<FinishedBuild | undefined> {
   const { log, clock } = services
-  await withProjectOfDeploy(services, run.deploy_id, async (tx, { id: project_id }) => {
+  return await withProjectOfDeploy(services, run.deploy_id, async (tx) => {
     const now = clock()
-    const build = await runs.findBuildOfRun(tx, run)
-    const changed = await runs.failDeploy(tx, run, { error }, now)
-    if (!changed) return
-    await release(tx, build, [], now)
-    await addTotal(tx, changed, by === 'platform' ? 'platform_failure' : 'failed')
-    await grantFreePermits(tx, services, { project_id, now })
-    // of a commit that was not fetched, only the push is known
-    if (changed.git && isCommitId(changed.git.commit))
-      await insertGitReport(tx, { deploy_id: changed.id, site_id: changed.site_id })
-    await report(tx, changed)
+    const before = await runs.findBuildOfRun(tx, run)
+    const changed = await runs.failDeploy(tx, run, { error, cancelled: by === 'operator' }, now)
+    if (!changed) return endOf(await runs.findDeployOfRun(tx, run))
+    await settleFailure(tx, services, changed, { before, outcome: failures[by], now })
     tx.afterCommit(() => log[by === 'platform' ? 'error' : 'info']({ ...run, error }, 'deploy failed'))
+    return endOf(changed)
   })
 }
 
-/** Releases the objects that are not needed after a build: its source, and its files when they are refused. */
-async function release(
-  tx: Tx,
-  build: Pick<DeployRow, 'source_sha256'> | undefined,
-  refused: readonly string[],
-  now: Date,
-): Promise<void> {
-  const hashes = [...refused, ...(build?.source_sha256 ? [build.source_sha256] : [])]
-  await releaseObjects(tx, hashes, { now, published: false })
-}
+/** How metrics count a failure. */
+const failures = { source: 'failed', platform: 'platform_failure', operator: 'cancelled' } as const satisfies Record<
+  BuildFailure['by'],
+  BuildOutcomeName
+>
 
-/** Reports the result of a git deploy to its forge. */
-async function report(tx: Tx, { source_kind, site_id }: DeployRow): Promise<void> {
-  if (source_kind === 'git') await queueReports(tx, site_id)
+/** Returns why a deploy has failed that the run does not own; undefined when it has not, or another attempt owns it. */
+export async function findFailure({ db }: Services, deploy: DeployInput): Promise<FailedBuild | undefined> {
+  const end = endOf(await runs.findDeployOfAttempt(db, deploy))
+  return end?.status === 'failed' ? end : undefined
 }
 
 /** Why the artifact cannot be published; undefined when it can. */
@@ -112,6 +105,7 @@ async function refusal(
   files: readonly ManifestEntry[],
 ): Promise<string | undefined> {
   if (result.outcome === 'failed') return result.error
+  if (result.outcome === 'cancelled') return cancelledByOperator
   const added = await newBlobs(tx, project.id, files)
   const needed = [result.manifest_sha256, ...added.map((blob) => blob.sha256)]
   if ((await findMissing(cas, needed)).length > 0) return sweptAway
@@ -132,24 +126,38 @@ const facts = ({ build_mode, build_seconds, skipped_paths }: BuildResult) => ({
 })
 
 function builtOutcome(result: BuildResult): runs.BuildOutcome {
-  if (result.outcome !== 'built') throw new Error('a failed build has no artifact')
+  if (result.outcome !== 'built') throw new Error(`a ${result.outcome} build has no artifact`)
   const { manifest_sha256, file_count, total_bytes } = result
   return { ...facts(result), manifest_sha256, file_count, total_bytes }
 }
 
-/** The result that an earlier try of the same run returned, before its worker was lost. */
-function finishedBefore(deploy: { status: string; error: string | null } | undefined): FinishedBuild | undefined {
-  if (!deploy) return undefined
-  return deploy.status === 'failed' ? { status: 'failed', error: deploy.error ?? '' } : { status: 'ready' }
+/**
+ * The result that an earlier try of the same run stored, before its worker was lost, or a cancellation while the build ran: its facts are added
+ * once, and its files are released.
+ */
+async function finishedBefore(
+  tx: Tx,
+  { clock }: Services,
+  run: runs.DeployRun,
+  result: BuildResult | null,
+  files: readonly ManifestEntry[],
+): Promise<FinishedBuild | undefined> {
+  const cancelled = result && (await runs.addFactsOfCancelled(tx, run, facts(result)))
+  if (cancelled) {
+    const now = clock()
+    await meter(tx, cancelled.project_id, result, now)
+    await releaseSource(tx, undefined, objectsOf(result, files), now)
+  }
+  return endOf(await runs.findDeployOfRun(tx, run))
 }
 
-/** A build that never began has no duration and is not counted. */
-async function addTotal(tx: Tx, { started_at, finished_at }: DeployRow, outcome: BuildOutcomeName): Promise<void> {
-  if (started_at && finished_at) await addBuildTotal(tx, outcome, Math.max(0, finished_at.getTime() - started_at.getTime()))
-}
+/** The objects that a build has stored. */
+const objectsOf = (result: BuildResult | null, files: readonly ManifestEntry[]) =>
+  result?.outcome === 'built' ? [...distinctHashes(files), result.manifest_sha256] : []
 
-/** Charges the wall time of a build in whole minutes; publishing without commands is free. */
-async function meter(tx: Tx, projectId: string, result: BuildResult, now: Date): Promise<void> {
-  if (result.build_mode !== 'build' || result.build_seconds <= 0) return
-  await addBuildMinutes(tx, projectId, now, Math.ceil(result.build_seconds / 60))
+/** The state of a deploy for its workflow. */
+function endOf(deploy: Pick<DeployRow, 'status' | 'error' | 'cancelled'> | undefined): FinishedBuild | undefined {
+  if (!deploy || deploy.status === 'queued' || deploy.status === 'building') return undefined
+  if (deploy.status !== 'failed') return { status: 'ready' }
+  return { status: 'failed', error: deploy.error ?? '', cancelled: deploy.cancelled }
 }

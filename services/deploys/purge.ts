@@ -55,7 +55,7 @@ export async function deleteDeployFiles(services: Services, deploy: DeployRow): 
 
 const notPurgeable = (status: string) =>
   conflict(
-    `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'wait until it ends'}`,
+    `the files of a deploy that is ${status} cannot be deleted; ${status === 'active' ? 'activate another one first' : 'cancel it or wait until it ends'}`,
     'wrong_status',
   )
 

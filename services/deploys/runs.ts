@@ -1,5 +1,5 @@
 import { sql, type Updateable } from 'kysely'
-import type { BuildMode, DeployStatus, SourceKind } from '../../core/deploy.ts'
+import { type BuildMode, type DeployStatus, deployActions, type SourceKind } from '../../core/deploy.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Tx } from '../transact.ts'
@@ -98,7 +98,9 @@ export function readyDeploy(tx: Tx, run: DeployRun, outcome: BuildOutcome | null
   return endBuild(tx, run, { ...outcome, status: 'ready' }, now)
 }
 
-type FailureFacts = Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'build_seconds'>>
+type FailureFacts = Partial<Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'build_seconds'>> & {
+  readonly cancelled?: boolean
+}
 
 /** `queued` or `building` → `failed`. Undefined when this run no longer owns an unended deploy. */
 export function failDeploy(
@@ -134,6 +136,35 @@ function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd
     .executeTakeFirst()
 }
 
+/** `queued` or `building` → `failed`, whichever run owns it. Undefined when it has ended. */
+export function cancelUnended(tx: Tx, id: string, error: string, now: Date): Promise<DeployRow | undefined> {
+  return tx
+    .updateTable('deploys')
+    .set({ status: 'failed', cancelled: true, error, finished_at: now, source_sha256: null })
+    .where('id', '=', id)
+    .where('status', 'in', deployActions.cancel)
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** Adds what a build that was cancelled had done. Undefined when it was not cancelled, or the facts are known. */
+export function addFactsOfCancelled(
+  tx: Tx,
+  run: DeployRun,
+  { skipped_paths, ...facts }: Pick<BuildOutcome, 'build_mode' | 'skipped_paths' | 'build_seconds'>,
+): Promise<Pick<DeployRow, 'project_id'> | undefined> {
+  return tx
+    .updateTable('deploys')
+    .set({ ...facts, skipped_paths: sql<string[]>`skipped_paths || ${skipped_paths}::text[]` })
+    .where('id', '=', run.deploy_id)
+    .where('attempt', '=', run.attempt)
+    .where('run_id', '=', run.run_id)
+    .where('cancelled', '=', true)
+    .where('build_mode', 'is', null)
+    .returning('project_id')
+    .executeTakeFirst()
+}
+
 /** Selects the run's deploy; nothing when another run owns it. */
 const deployOfRun = (db: Db, run: DeployRun) =>
   db.selectFrom('deploys').where('id', '=', run.deploy_id).where('attempt', '=', run.attempt).where('run_id', '=', run.run_id)
@@ -144,8 +175,19 @@ export function findBuildOfRun(tx: Tx, run: DeployRun): Promise<Pick<DeployRow, 
 }
 
 /** The state of the run's deploy; undefined when another run owns it. */
-export function findDeployOfRun(db: Db, run: DeployRun): Promise<Pick<DeployRow, 'status' | 'error'> | undefined> {
-  return deployOfRun(db, run).select(['status', 'error']).executeTakeFirst()
+export function findDeployOfRun(db: Db, run: DeployRun): Promise<DeployEnd | undefined> {
+  return deployOfRun(db, run).select(['status', 'error', 'cancelled']).executeTakeFirst()
+}
+
+type DeployEnd = Pick<DeployRow, 'status' | 'error' | 'cancelled'>
+
+/** The state of the deploy; undefined when another attempt has begun. */
+export function findDeployOfAttempt(
+  db: Db,
+  { deploy_id, attempt }: Pick<DeployRun, 'deploy_id' | 'attempt'>,
+): Promise<DeployEnd | undefined> {
+  const deploys = db.selectFrom('deploys').where('id', '=', deploy_id).where('attempt', '=', attempt)
+  return deploys.select(['status', 'error', 'cancelled']).executeTakeFirst()
 }
 
 /** Lists deploys after `afterId` that have not changed since `before`, by id: a crash may have left them. */

@@ -14,7 +14,7 @@ const newsPeriodMs = 86_400_000
 /** The state of a deploy that the forge should have; null while it should have none, because the commit is final only when it is fetched. */
 export const commitState = sql<CommitState | null>`
   case when deploys.status in ('queued', 'building') then case when deploys.source_sha256 is not null then 'pending' end
-    when deploys.status = 'failed' then 'failure'
+    when deploys.status = 'failed' then case when deploys.cancelled then 'cancelled' else 'failure' end
     when deploys.status = 'ready' and deploys.activate then 'pending'
     when git_previews.id is null then case when deploys.status = 'superseded' then 'replaced' else 'success' end
     when exists (
@@ -30,7 +30,8 @@ export const commentKey = sql<CommentKey | null>`
     when not git_previews.approved then 'waiting_for_approval'
     else (
       select newest.id || ':' || case
-        when newest.status in ('queued', 'building') then 'pending' when newest.status = 'failed' then 'failure' else 'success' end
+        when newest.status in ('queued', 'building') then 'pending' when newest.cancelled then 'cancelled'
+        when newest.status = 'failed' then 'failure' else 'success' end
       from deploys newest where newest.git_preview_id = git_previews.id order by newest.seq desc limit 1
     ) end`
 

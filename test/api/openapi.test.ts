@@ -106,6 +106,7 @@ test('the links lead from what makes a thing to what takes its id', () => {
     'get_deploy_status',
     'list_deploy_files',
     'get_logs',
+    'cancel_deploy',
     'activate_deploy',
     'get_preview_url',
     'revoke_preview_url',

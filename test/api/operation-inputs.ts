@@ -16,6 +16,13 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { deploy_id: (await deployFiles(w, owner, site.id, [page('x')], activate)).id }
   }
 
+  /** An archive that waits for a runner, which is not there. */
+  async function ofWaitingDeploy(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    const sent = { key: owner.key, bytes: archive, type: 'application/gzip' }
+    return { deploy_id: (await w.call(`POST /api/v1/sites/${id}/deploys`, sent)).body.id }
+  }
+
   async function ofDomain(): Promise<Input> {
     const { id } = await makeSite(w, owner)
     const json = { domain: `${randomName()}.example.com` }
@@ -70,6 +77,7 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     get_deploy_status: () => deployed(),
     list_deploy_files: () => deployed(),
     get_logs: () => deployed(),
+    cancel_deploy: ofWaitingDeploy,
     activate_deploy: () => deployed(false),
     get_preview_url: () => deployed(false),
     revoke_preview_url: () => deployed(false),

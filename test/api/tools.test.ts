@@ -77,6 +77,8 @@ describe.each([
     expect(await call('delete_deploy', { deploy_id: first.id })).toEqual({ ok: true })
     const source_base64 = tarGz([{ name: 'index.html', data: 'three' }]).toString('base64')
     expect(await call('deploy_site', { site_id, source_base64 })).toMatchObject({ status: 'queued', source_kind: 'archive' })
+    const cancelled = await call('cancel_deploy', { deploy_id: (await rest(`sites/${site_id}/deploys?limit=1`))[0].id })
+    expect(cancelled).toMatchObject({ status: 'failed', error: 'cancelled by key full' })
     // the newest is in work, so its fields may change between the two calls
     const ids = (deploys: { id: string }[]) => deploys.map((deploy) => deploy.id)
     expect(ids(await call('list_deploys', { site_id, limit: 3 }))).toEqual(ids(await rest(`sites/${site_id}/deploys`)))

@@ -106,6 +106,7 @@ describe('subdomains', () => {
 
 describe('states of a deploy', () => {
   const expected: Record<DeployAction, string[]> = {
+    cancel: ['queued', 'building'],
     activate: ['ready', 'active', 'superseded'],
     purge: ['ready', 'failed', 'superseded'],
     preview: ['ready', 'superseded'],

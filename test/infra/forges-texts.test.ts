@@ -31,6 +31,7 @@ describe('texts', () => {
   test.each([
     ['pending', '⏳ Building'],
     ['failure', '❌ Failed'],
+    ['cancelled', '🚫 Cancelled'],
     ['waiting_for_approval', '✋ Waiting'],
     ['removed', '🗑️ Removed'],
   ] as const)('the comment of %s says %s', (state, word) =>
@@ -114,6 +115,7 @@ describe('texts', () => {
     [{ state: 'success', duration_ms: 1400 }, 'Deployed in 1 s'],
     [{ state: 'success' }, 'Deployed'],
     [{ state: 'failure', error: 'npm ERR!\nmissing script' }, 'The build failed: npm ERR! missing script'],
+    [{ state: 'cancelled', error: 'cancelled by key ci' }, 'The deploy was cancelled by key ci'],
   ] as const)('%j is described as %s', (given, expected) => {
     expect(statusText(given)).toBe(expected)
   })

@@ -61,39 +61,39 @@ describe('commit statuses', () => {
       `POST /api/v3/repos/ada/site/statuses/${status.commit}`,
       'Bearer secret-token',
       { state: 'pending', context, ...text },
-      'failure',
+      { failure: 'failure', cancelled: 'error' },
     ],
     [
       'gitlab',
       `POST /api/v4/projects/team%2Fweb%2Fsite/statuses/${status.commit}`,
       'Bearer secret-token',
       { state: 'pending', ref: 'main', name: context, ...text },
-      'failed',
+      { failure: 'failed', cancelled: 'canceled' },
     ],
     [
       'gitea',
       `POST /api/v1/repos/ada/site/statuses/${status.commit}`,
       'token secret-token',
       { state: 'pending', context, ...text },
-      'failure',
+      { failure: 'failure', cancelled: 'error' },
     ],
     [
       'bitbucket',
       `POST /2.0/repositories/team/site/commit/${status.commit}/statuses/build`,
       'Bearer secret-token',
       { state: 'INPROGRESS', key: site.id, name: context, refname: 'main', url: text.target_url, description: text.description },
-      'FAILED',
+      { failure: 'FAILED', cancelled: 'STOPPED' },
     ],
-  ] as const)('of %s', async (forge, what, authorization, body, failure) => {
+  ] as const)('of %s', async (forge, what, authorization, body, states) => {
     await using stack = new AsyncDisposableStack()
     const server = await startForgeServer(stack)
     const client = connect(server, forge)
     await client.setStatus(status)
-    await client.setStatus({ ...status, state: 'failure' })
+    for (const state of ['failure', 'cancelled'] as const) await client.setStatus({ ...status, state })
     const headers = { authorization, 'content-type': 'application/json', 'user-agent': 'plinth' }
     expect(server.asked[0]).toMatchObject({ what, headers })
     expect(server.asked[0]?.body).toEqual(body)
-    expect(server.asked[1]?.body.state).toBe(failure)
+    expect(server.asked.slice(1).map((asked) => asked.body.state)).toEqual([states.failure, states.cancelled])
   })
 
   test('GitLab refuses a state that is there already, which is what was wanted', async () => {

@@ -2,6 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxManifestEntries } from '../../core/limits.ts'
+import type { DeployReport } from '../../workflows/contract/deploys.ts'
 import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
@@ -42,21 +43,32 @@ async function deployBehind(siteId: string): Promise<any> {
   return await deployArchive(siteId, plain)
 }
 
-async function cancelBuild(siteId: string): Promise<any> {
+async function startBuild(siteId: string): Promise<string> {
   const id = await sendArchive(siteId, built('sleep 60'))
   const status = async () => (await w.call(`GET /api/v1/deploys/${id}`, { key: owner.key })).body.status
   await expect.poll(status, { timeout: 20_000 }).toBe('building')
+  return id
+}
+
+async function cancelBuild(siteId: string): Promise<any> {
+  const id = await startBuild(siteId)
   await handleOf(id).cancel()
   return await w.ended(id, owner.key)
 }
 
+async function cancelDeploy(siteId: string): Promise<any> {
+  const id = await startBuild(siteId)
+  return (await w.call(`POST /api/v1/deploys/${id}/cancel`, { key: owner.key })).body
+}
+
 /** A kind of deploy and how it ends; each has a recorded history. */
-const kinds: [string, string, (siteId: string) => Promise<any>][] = [
+const kinds: [string, DeployReport['outcome'], (siteId: string) => Promise<any>][] = [
   ['files', 'active', (siteId) => deployFiles(w, owner, siteId, [page('x')])],
   ['files-not-published', 'ready', (siteId) => deployFiles(w, owner, siteId, [page('x')], false)],
   ['archive', 'active', (siteId) => deployArchive(siteId, plain)],
   ['archive-behind-another', 'active', deployBehind],
-  ['archive-cancelled', 'failed', cancelBuild],
+  ['archive-cancelled', 'cancelled', cancelDeploy],
+  ['archive-cancelled-by-operator', 'cancelled', cancelBuild],
   ['archive-failed', 'failed', (siteId) => deployArchive(siteId, gzipSync('no tar inside'))],
 ]
 
@@ -64,7 +76,7 @@ describe.each(kinds)('a deploy of the kind %s', (kind, expected, make) => {
   test(`X01: ends ${expected}, within ${maxEvents} events, and its history replays`, async () => {
     const site = await makeSite(w, owner)
     const deploy = await make(site.id)
-    expect(deploy.status).toBe(expected)
+    expect(deploy.status).toBe(expected === 'cancelled' ? 'failed' : expected)
     const result = await handleOf(deploy.id).result()
     const { memo } = await handleOf(deploy.id).describe()
     expect(result).toEqual({ outcome: expected, summary: memo?.['outcome'] })

@@ -1,16 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import type { Role } from '../../infra/config/setting.ts'
-import { childEnvironment } from '../../infra/local/environment.ts'
 import { createLogger } from '../../infra/log.ts'
 import { createDeployActivities } from '../../workflows/activities/deploys.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { openProcesses } from './processes.ts'
 
 const buildsPerProject = 2
 const reconciling = { stalledAfterMs: 60_000, dueWithinMs: 0, checkIntervalMs: 10_000, retryPauseMs: 60_000 }
@@ -175,7 +171,7 @@ test('a build whose beginning nobody heard of ends all the same, and passes its 
   expect(await activities.requestPermit(first)).toEqual({ granted: true })
   expect(await activities.requestPermit(second)).toEqual({ granted: false, waits_for: 'waits for deploy 1 of this site' })
   const result = { outcome: 'failed', error: 'no', build_mode: 'build', build_seconds: 7, skipped_paths: [] } as const
-  expect(await activities.finishBuild(first, result)).toEqual({ status: 'failed', error: 'no' })
+  expect(await activities.finishBuild(first, result)).toEqual({ status: 'failed', error: 'no', cancelled: false })
   expect(wakes).toBeGreaterThan(0)
   const row = await rowOf(w, first.deploy_id)
   expect(Number(row.finished_at) - Number(row.started_at)).toBe(7000)
@@ -191,42 +187,17 @@ test('a build whose beginning nobody heard of ends all the same, and passes its 
 test('whatever is killed while builds run and wait, each ends once, and those of a site in their order', async () => {
   await using stack = new AsyncDisposableStack()
   const w = stack.use(await world({ worker: false, env }))
-  const config = {
-    ...w.config,
-    database: { ...w.config.database, url: w.database.url },
-    temporal: { ...w.config.temporal, ...w.temporal },
-  }
-  const running = new Map<Role, ChildProcess>()
-  stack.defer(async () => {
-    await Promise.all([...running.keys()].map(kill))
-  })
-
-  function start(role: Role): void {
-    const main = join(import.meta.dirname, `../../${role === 'worker' ? 'workflows' : role}/main.ts`)
-    running.set(role, spawn(process.execPath, [main], { env: childEnvironment(config, role), stdio: 'ignore' }))
-  }
-  async function kill(role: Role): Promise<void> {
-    const child = running.get(role)
-    if (!child || child.exitCode !== null || child.signalCode !== null) return
-    const exited = once(child, 'exit')
-    child.kill('SIGKILL')
-    await exited
-  }
-  async function restart(role: Role): Promise<void> {
-    await kill(role)
-    start(role)
-  }
-
+  const processes = stack.use(openProcesses(w))
   const project = await w.project('enterprise')
   const sites = [await makeSite(w, project), await makeSite(w, project)]
   const ids: string[] = []
   for (const tree of [slow, slow, quick]) for (const site of sites) ids.push(await send(w, project, site.id, tree))
-  start('worker')
-  start('runner')
+  processes.start('worker')
+  processes.start('runner')
   const building = async () => (await Promise.all(ids.map((id) => rowOf(w, id)))).some((row) => row.status === 'building')
   await expect.poll(building, soon).toBe(true)
-  await restart('worker')
-  await restart('runner')
+  await processes.restart('worker')
+  await processes.restart('runner')
   await w.killTemporal()
   await w.startTemporal({ forget: false })
   const ended = await Promise.all(ids.map((id) => w.ended(id, project.key)))

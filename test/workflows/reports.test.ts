@@ -196,6 +196,16 @@ function refuse(fits: (asked: Asked) => boolean, told: Told) {
 const away = { status: 503, body: { message: 'down for maintenance' } }
 
 describe('a push', () => {
+  test('E31: that is cancelled is told as an error with who cancelled it, as GitHub has no other word', async () => {
+    const site = await connected({ project: await w.project('enterprise') })
+    const { deploy_id } = await push(site, source('one', 'sleep 60'))
+    await expect.poll(() => statesOf(site), soon).toEqual(['pending'])
+    expect((await w.call(`POST /api/v1/deploys/${deploy_id}/cancel`, { key: site.key })).status).toBe(200)
+    await expect.poll(() => statesOf(site), soon).toEqual(['pending', 'error'])
+    expect(statusesOf(site).at(-1)?.description).toBe('The deploy was cancelled by key full')
+    await expect.poll(() => deploymentsOf(deploy_id).map(({ state }) => state), soon).toEqual(['in_progress', 'error'])
+  })
+
   test('G04: is told as pending and then as live, with the links that fit, and recorded as a deployment', async () => {
     const site = await connected({ project: await w.project('enterprise') })
     const { deploy_id, commit } = await push(site, source('one', slowly))

@@ -1,5 +1,5 @@
 import { waitingFor } from '../../core/deploy-waits.ts'
-import { failBuild, finishBuild } from '../../services/builds/finish.ts'
+import { failBuild, findFailure, finishBuild } from '../../services/builds/finish.ts'
 import { findBuildInput } from '../../services/builds/input.ts'
 import { requestPermit } from '../../services/builds/permits.ts'
 import { publishDeploy } from '../../services/deploys/activate.ts'
@@ -33,6 +33,7 @@ export function createDeployActivities(services: Services): DeployActivities {
 
     finishBuild: (run, result) => finishBuild(services, run, result),
     failBuild: (run, failure) => failBuild(services, run, failure),
+    findFailure: (deploy) => findFailure(services, deploy),
     publishDeploy: (deploy) => publishDeploy(services, deploy),
   }
 }

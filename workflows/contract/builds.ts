@@ -40,10 +40,12 @@ export type BuildResult = {
       /** A text for the user: what went wrong, what to do, and the last lines of the log. */
       readonly error: string
     }
+  /** Its deploy was cancelled while it ran. */
+  | { readonly outcome: 'cancelled' }
 )
 
 /** The outcomes of builds in metrics; `failed` means because of the source. */
-export const buildOutcomes = ['built', 'failed', 'platform_failure'] as const
+export const buildOutcomes = ['built', 'failed', 'platform_failure', 'cancelled'] as const
 export type BuildOutcomeName = (typeof buildOutcomes)[number]
 
 /** Activities of the build queue, implemented in `runner/`. */

@@ -12,8 +12,8 @@ export interface DeployRunInput extends DeployInput {
   readonly run_id: string
 }
 
-/** How the workflow of a deploy ended. `stale`: another attempt or run owns the deploy. */
-export type DeployOutcome = Extract<DeployStatus, 'active' | 'ready' | 'superseded' | 'failed'> | 'stale'
+/** How the workflow of a deploy ended. `cancelled`: the deploy has failed for that reason. `stale`: another attempt or run owns the deploy. */
+export type DeployOutcome = Extract<DeployStatus, 'active' | 'ready' | 'superseded' | 'failed'> | 'cancelled' | 'stale'
 
 /** The result of the workflow, for operators in the Temporal UI. */
 export interface DeployReport {
@@ -29,6 +29,12 @@ export const deployWorkflowId = ({ deploy_id, attempt }: DeployInput) => `deploy
 export const permitSignal = (deploy: DeployInput): WorkflowSignal<never> => ({
   workflow_id: deployWorkflowId(deploy),
   signal: signals.permit,
+})
+
+/** Tells the workflow of a deploy that it was cancelled. */
+export const cancelSignal = (deploy: DeployInput): WorkflowSignal<never> => ({
+  workflow_id: deployWorkflowId(deploy),
+  signal: signals.cancel,
 })
 
 export interface StartedDeploy {
@@ -101,15 +107,22 @@ export type DeployTask =
   | { readonly kind: 'fetch' }
 
 /** `preview`: whether the preview link of its branch shows the deploy. */
-export type FinishedBuild =
-  | { readonly status: 'ready'; readonly preview?: 'shown' | 'closed' | 'overtaken' }
-  | { readonly status: 'failed'; readonly error: string }
+export type FinishedBuild = { readonly status: 'ready'; readonly preview?: 'shown' | 'closed' | 'overtaken' } | FailedBuild
+
+export interface FailedBuild {
+  readonly status: 'failed'
+  readonly error: string
+  readonly cancelled: boolean
+}
 
 export interface BuildFailure {
   readonly error: string
   /** Where the fault lies. */
-  readonly by: 'source' | 'platform'
+  readonly by: 'source' | 'platform' | 'operator'
 }
+
+/** Why a build failed that was cancelled in Temporal. */
+export const cancelledByOperator = 'the operator cancelled the build; deploy again'
 
 /** Activities of the control queue, implemented in `activities/deploys.ts`. Each may be repeated by the same run. */
 export interface DeployActivities {
@@ -121,8 +134,13 @@ export interface DeployActivities {
   markBuilding(run: DeployRunInput): Promise<void>
   /** Stores the result, and returns the new state of the deploy; undefined when the run has lost it. */
   finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
-  /** Fails the deploy without a build: its source cannot be fetched, or a fault of the platform persists after all retries. */
-  failBuild(run: DeployRunInput, failure: BuildFailure): Promise<void>
+  /**
+   * Fails the deploy without a build: its source cannot be fetched, a fault of the platform persists after all retries, or it was cancelled.
+   * Returns how the deploy has ended; undefined when the run has lost it.
+   */
+  failBuild(run: DeployRunInput, failure: BuildFailure): Promise<FinishedBuild | undefined>
+  /** Returns why a deploy has failed that the run does not own. */
+  findFailure(deploy: DeployInput): Promise<FailedBuild | undefined>
   /** Publishes a ready deploy, unless a later one is live already. */
   publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
 }

@@ -7,6 +7,8 @@ export const queues = { control: 'control', fetch: 'fetch', build: 'build', repo
 export const signals = {
   /** An earlier build of the site or the project has ended, so a permit may be free. */
   permit: 'permit',
+  /** The deploy was cancelled: end what runs. */
+  cancel: 'cancel',
   /** A runner has begun the build. */
   buildStarted: 'buildStarted',
   /** What the workflow waits for has changed in PostgreSQL: restored, cancelled, verified, removed. */

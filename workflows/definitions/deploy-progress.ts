@@ -2,7 +2,7 @@ import { workflowInfo } from '@temporalio/workflow'
 import { counted } from '../../core/amounts.ts'
 import { inlineCode } from '../../core/inline-code.ts'
 import type { BuildResult } from '../contract/builds.ts'
-import type { ClaimedWork, DeployReport, DeployRunInput, FinishedBuild } from '../contract/deploys.ts'
+import type { ClaimedWork, DeployReport, DeployRunInput, FailedBuild, FinishedBuild } from '../contract/deploys.ts'
 import type { FetchResult } from '../contract/fetches.ts'
 import { causeOf } from './cause-of.ts'
 import { createProgress, errorLines, timeNow } from './progress.ts'
@@ -83,7 +83,8 @@ export function createDeployProgress({ deploy_id }: DeployRunInput) {
     notChecked(error: unknown): void {
       progress.addStep(`⚠️ the files were not looked through: ${firstLine(causeOf(error))}`)
     },
-    failed(error: string): DeployReport {
+    failed({ error, cancelled }: FailedBuild): DeployReport {
+      if (cancelled) return progress.end('cancelled', `🚫 ${inlineCode(error)}`, [whereTheLogIs(deploy_id)])
       const { summary, rest } = errorLines(error)
       return progress.end('failed', summary, [...rest, whereTheLogIs(deploy_id)])
     },

@@ -11,17 +11,18 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { BuildActivities, BuildInput, BuildResult } from '../contract/builds.ts'
-import type {
-  BuildFailure,
-  CheckActivities,
-  ClaimedWork,
-  DeployActivities,
-  DeployInput,
-  DeployReport,
-  DeployRunInput,
-  DeployTask,
-  FinishedBuild,
-  RetentionActivities,
+import {
+  type BuildFailure,
+  type CheckActivities,
+  type ClaimedWork,
+  cancelledByOperator,
+  type DeployActivities,
+  type DeployInput,
+  type DeployReport,
+  type DeployRunInput,
+  type DeployTask,
+  type FinishedBuild,
+  type RetentionActivities,
 } from '../contract/deploys.ts'
 import type { FetchActivities } from '../contract/fetches.ts'
 import { queues, signals } from '../contract/messages.ts'
@@ -41,7 +42,8 @@ const { claimDeploy } = step('claim the deploy, if no other run owns it')
 const { requestPermit } = step('request a permit: one build of a site at a time, a few of a project')
 const { markBuilding } = step('queued → building: a runner has begun')
 const { finishBuild } = step('building → ready or failed, within the storage quota')
-const { failBuild } = step('→ failed: the repository or the platform is at fault, or the operator cancelled it')
+const { failBuild } = step('→ failed: the repository or the platform is at fault, or it was cancelled')
+const { findFailure } = step('why the deploy has failed, as another run or nobody owns it')
 const { publishDeploy } = step('ready → active, unless a later deploy is live')
 
 const { buildSource } = proxyActivities<BuildActivities>({
@@ -49,6 +51,8 @@ const { buildSource } = proxyActivities<BuildActivities>({
   // the runner ends a build by itself long before; this bounds a runner that hangs
   startToCloseTimeout: '2h',
   heartbeatTimeout: '10s',
+  // a cancelled build says how long it took, and the run ends when nothing of it is left
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED',
   retry: { initialInterval: '1s', maximumInterval: '30s', maximumAttempts: 4 },
 })
 
@@ -56,6 +60,7 @@ const { fetchRepository } = proxyActivities<FetchActivities>({
   taskQueue: queues.fetch,
   startToCloseTimeout: '3m',
   heartbeatTimeout: '10s',
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED',
   // retries faults of the platform only: a server that is away is a result
   retry: { initialInterval: '4s', maximumInterval: '1m' },
 })
@@ -72,6 +77,7 @@ const { checkSite } = proxyActivities<CheckActivities>({
   retry: { initialInterval: '1s', maximumAttempts: 3 },
 })
 
+const cancelSignal = defineSignal(signals.cancel)
 const buildStartedSignal = defineSignal<[{ readonly attempt: number }]>(signals.buildStarted)
 const firstPermitPauseMs = 60_000
 const maxPermitPauseMs = 600_000
@@ -80,18 +86,32 @@ const maxPermitPauseMs = 600_000
 export async function deploy(input: DeployInput): Promise<DeployReport> {
   const run = { ...input, run_id: workflowInfo().runId }
   const progress = createDeployProgress(run)
+  const building = new CancellationScope()
+  setHandler(cancelSignal, () => building.cancel(), { description: 'The deploy was cancelled: end what runs.' })
   const work = await claimDeploy(run)
-  if (!work) return progress.end('stale')
+  if (!work) return await lost(run, progress)
   progress.claimed(work)
 
   if (work.task.kind !== 'publish') {
-    const finished = work.task.kind === 'keep' ? await keepFiles(run, progress) : await build(run, work, work.task, progress)
-    if (!finished) return progress.end('stale')
-    if (finished.status === 'failed') return progress.failed(finished.error)
+    const finished = await building.run(() => finish(run, work, progress))
+    if (!finished) return await lost(run, progress)
+    if (finished.status === 'failed') return progress.failed(finished)
     if (finished.preview) progress.previewUpdated(finished.preview)
   }
   // a cancellation comes too late from here on
   return await CancellationScope.nonCancellable(() => publish(run, work, progress))
+}
+
+/** The run does not own the deploy: it was cancelled before it began, its site was removed, or another run works on it. */
+async function lost(run: DeployRunInput, progress: DeployProgress): Promise<DeployReport> {
+  const failure = await CancellationScope.nonCancellable(() => findFailure(run))
+  return failure ? progress.failed(failure) : progress.end('stale')
+}
+
+function finish(run: DeployRunInput, work: ClaimedWork, progress: DeployProgress): Promise<FinishedBuild | undefined> {
+  const { task } = work
+  if (task.kind === 'build' || task.kind === 'fetch') return build(run, work, task, progress)
+  return CancellationScope.nonCancellable(() => keepFiles(run, progress))
 }
 
 /** Keeps files that are stored already: there is nothing to build. */
@@ -116,15 +136,14 @@ async function build(
     if (!(await waitForPermit(run, progress))) return undefined
     result = await buildOnRunner(run, work, source.input, progress)
   } catch (error) {
-    return await fail(run, { error: platformFault(error), by: 'platform' })
+    return await fail(run, failureOf(error))
   }
   if (result.outcome === 'built') progress.built(result)
   return await CancellationScope.nonCancellable(() => finishBuild(run, result))
 }
 
-async function fail(run: DeployRunInput, failure: BuildFailure): Promise<FinishedBuild> {
-  await CancellationScope.nonCancellable(() => failBuild(run, failure))
-  return { status: 'failed', error: failure.error }
+function fail(run: DeployRunInput, failure: BuildFailure): Promise<FinishedBuild | undefined> {
+  return CancellationScope.nonCancellable(() => failBuild(run, failure))
 }
 
 /** Fetches the source: what to build, or why it cannot be fetched. While the repository is away, the deploy holds no permit. */
@@ -219,9 +238,11 @@ async function recommend({ deploy_id }: DeployRunInput, work: ClaimedWork, progr
   }
 }
 
-function platformFault(error: unknown): string {
-  if (isCancellation(error)) return 'the operator cancelled the build; deploy again'
+/** A deploy that its owner has cancelled has failed already, with a text of its own. */
+function failureOf(error: unknown): BuildFailure {
+  if (isCancellation(error)) return { error: cancelledByOperator, by: 'operator' }
   if (!(error instanceof ActivityFailure)) throw error
   const failed = error.activityType === 'fetchRepository' ? 'fetching the repository' : 'the build machine'
-  return `${failed} failed (${firstLine(causeOf(error))}); deploy again, and tell the operator if it repeats`
+  const cause = firstLine(causeOf(error))
+  return { error: `${failed} failed (${cause}); deploy again, and tell the operator if it repeats`, by: 'platform' }
 }
