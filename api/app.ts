@@ -5,7 +5,7 @@ import { createAuthenticator } from './authenticate.ts'
 import { dropBody } from './body.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
-import { docsPage, docsPolicy } from './docs/page.ts'
+import { docsPage, docsPolicy, references } from './docs/page.ts'
 import { readiness } from './health.ts'
 import { codeOf, errorBody, statusOf, visibleError } from './http-errors.ts'
 import { llmsText } from './llms.ts'
@@ -129,11 +129,13 @@ function serveDocuments(baseUrl: string) {
   const llms = llmsText(operations, tags, baseUrl)
   const schema = JSON.stringify(plinthFileSchema())
   const docs = docsPage(operations, tags, baseUrl)
+  const operatorDocs = docsPage(operatorOperations, operatorTags, baseUrl, references.operator)
   return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.method !== 'GET' && koa.method !== 'HEAD') return await next()
     if (koa.path === '/api/v1/openapi.json') answerText(koa, 'application/json', document)
     else if (koa.path === '/operator/v1/openapi.json') answerText(koa, 'application/json', operatorDocument)
     else if (koa.path === '/docs') answerText(koa, 'text/html', docs)
+    else if (koa.path === '/docs/operator') answerText(koa, 'text/html', operatorDocs)
     else if (koa.path === '/llms.txt') answerText(koa, 'text/plain', llms)
     else if (koa.path === '/plinth.schema.json') answerText(koa, 'application/schema+json', schema)
     else if (koa.path === '/') koa.redirect('/docs')

@@ -10,6 +10,7 @@ const durationBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60]
 const plainRoutes = new Set([
   '/',
   '/docs',
+  '/docs/operator',
   '/healthz',
   '/llms.txt',
   '/mcp',

@@ -1,21 +1,25 @@
 import { z } from 'zod'
 import type { Operation } from '../operation.ts'
 import { type RestShape, restShape } from '../rest.ts'
-import { curlCommand } from './curl.ts'
+import { type CurlContext, curlCommand } from './curl.ts'
 import { code, escapeHtml } from './html.ts'
 import { responseOf } from './responses.ts'
 import { type JsonSchema, schemaText } from './schema-text.ts'
 
+export interface EntryContext extends CurlContext {
+  readonly hasScopes: boolean
+}
+
 /** One operation: what it does and takes, a command that calls it, a response, and a form to try it. */
-export function entry(op: Operation, baseUrl: string): string {
+export function entry(op: Operation, context: EntryContext): string {
   const shape = restShape(op)
   const route = shape ? `${shape.method} ${shape.path}` : `tool ${op.id}`
   return `<article id="${op.id}" data-words="${escapeHtml(`${op.id} ${op.title} ${route} ${op.summary}`.toLowerCase())}">
 <h3><a href="#${op.id}">${escapeHtml(op.title)}</a></h3>
 ${code(route, 'route')}
 <p>${escapeHtml(op.summary)}</p>
-<p class="soft">Scope ${code(op.scope)}${op.tool ? ` · tool ${code(op.id)}` : ''}</p>
-${parameters(op, shape)}${shape ? `<pre class="curl">${escapeHtml(curlCommand(op, shape, baseUrl))}</pre>${response(op)}${tryForm(op, shape)}` : ''}
+${context.hasScopes ? `<p class="soft">Scope ${code(op.scope)}${op.tool ? ` · tool ${code(op.id)}` : ''}</p>` : ''}
+${parameters(op, shape)}${shape ? `<pre class="curl">${escapeHtml(curlCommand(op, shape, context))}</pre>${response(op)}${tryForm(op, shape)}` : ''}
 </article>`
 }
 

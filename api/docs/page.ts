@@ -15,8 +15,51 @@ const source = (text: string) => `'sha256-${createHash('sha256').update(text).di
 /** Only the page's own scripts and styles run, and they connect to this server only. */
 export const docsPolicy = `default-src 'none'; style-src ${source(style)}; script-src ${source(script)}; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
+export interface Reference {
+  readonly title: string
+  /** The beginning of the page, as HTML. */
+  readonly about: (baseUrl: string) => string
+  readonly key: {
+    readonly label: string
+    readonly placeholder: string
+    /** The variable of the shell that holds it in the commands. */
+    readonly variable: string
+  }
+  readonly hasScopes: boolean
+}
+
+const conventions = `Every success is 200 with JSON, every error is <code>{"message"}</code> with a code in the header
+<code>Plinth-Error</code>; <a href="#errors">the list of codes</a> says what each means. Members and parameters that an operation does not have are ignored; the header
+<code>Plinth-Ignored</code> names the first ten.`
+
+/** The pages for the holders of project keys and for the operator. */
+export const references = {
+  projects: {
+    title: 'Plinth API',
+    about: (baseUrl) => `<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to ${code(baseUrl)}. ${conventions}
+The same operations are tools of the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.
+<a href="/docs/operator">The operator of this installation has more</a>.</p>
+<p>In the commands, <code>$KEY</code> is a key of your project; replace the names in braces.</p>`,
+    key: { label: 'Your key, kept in this tab only', placeholder: 'svc_…', variable: 'KEY' },
+    hasScopes: true,
+  },
+  operator: {
+    title: 'Plinth for operators',
+    about: (baseUrl) => `<p>Send <code>Authorization: Bearer &lt;operator token&gt;</code> to ${code(baseUrl)}. ${conventions}
+For machines: <a href="/operator/v1/openapi.json">openapi.json</a>. <a href="/docs">What keys of projects can do</a> is on a page of its own.</p>
+<p>In the commands, <code>$TOKEN</code> is the operator token; replace the names in braces.</p>`,
+    key: { label: 'Operator token, kept in this tab only', placeholder: 'token', variable: 'TOKEN' },
+    hasScopes: false,
+  },
+} as const satisfies Record<string, Reference>
+
 /** A reference of every operation with a form to try it. The page loads nothing from other servers. */
-export function docsPage(operations: readonly Operation[], tags: Readonly<Record<string, string>>, baseUrl: string): string {
+export function docsPage(
+  operations: readonly Operation[],
+  tags: Readonly<Record<string, string>>,
+  baseUrl: string,
+  { title, about, key, hasScopes }: Reference = references.projects,
+): string {
   const groups = Object.entries(Object.groupBy(operations, (op) => op.tag)).map(([tag, members = []]) => ({ tag, members }))
   const contents = groups.map(({ tag, members }) => {
     const links = members.map((op) => `<li><a href="#${op.id}">${escapeHtml(op.title)}</a>`)
@@ -25,27 +68,23 @@ export function docsPage(operations: readonly Operation[], tags: Readonly<Record
   const sections = groups.map(
     ({ tag, members }) =>
       `<section id="${slug(tag)}"><h2>${escapeHtml(tag)}</h2><p class="soft">${escapeHtml(tags[tag] ?? '')}</p>
-${members.map((op) => entry(op, baseUrl)).join('\n')}</section>`,
+${members.map((op) => entry(op, { baseUrl, keyVariable: key.variable, hasScopes })).join('\n')}</section>`,
   )
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>Plinth API</title>
+<title>${title}</title>
 <style>${style}</style>
 <body>
 <aside>
-<label class="key">Your key, kept in this tab only <input id="key" type="password" autocomplete="off" spellcheck="false" placeholder="svc_…"></label>
+<label>${key.label} <input id="key" name="${key.variable}" type="password" autocomplete="off" spellcheck="false" placeholder="${key.placeholder}"></label>
 <label>Search <input id="search" type="search" autocomplete="off" spellcheck="false" placeholder="operation, path or word"></label>
 <details id="contents" open><summary>Contents</summary><nav aria-label="Contents"><ul><li><a href="#about">About</a>${contents.join('')}<li><a href="#errors">Errors</a></ul></nav></details>
 </aside>
 <main>
-<section id="about"><h1>Plinth API</h1>
-<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to ${code(baseUrl)}. Every success is 200 with JSON, every error is <code>{"message"}</code> with a code in the header
-<code>Plinth-Error</code>; <a href="#errors">the list of codes</a> says what each means. Members and parameters that an operation does not have are ignored; the header
-<code>Plinth-Ignored</code> names the first ten.
-The same operations are tools of the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.</p>
-<p>In the commands, <code>$KEY</code> is a key of your project; replace the names in braces.</p></section>
+<section id="about"><h1>${title}</h1>
+${about(baseUrl)}</section>
 ${sections.join('\n')}
 ${errorCodeList()}
 <p id="nothing" hidden>No operation matches.</p>

@@ -4,5 +4,5 @@ import type { Operation } from '../operation.ts'
 
 const responses: Readonly<Record<string, unknown>> = JSON.parse(readFileSync(join(import.meta.dirname, 'responses.json'), 'utf8'))
 
-/** A response that the operation gave in a test, which writes them; undefined for those of the operator token. */
+/** A response that the operation gave in a test, which writes them. */
 export const responseOf = (op: Operation): unknown => responses[op.id]

@@ -1,8 +1,8 @@
 // What /docs does: search, copy buttons, and forms that send what is filled in with the key of this tab.
 
 const keyField = document.querySelector('#key')
-keyField.value = sessionStorage.getItem('key') ?? ''
-keyField.addEventListener('input', () => sessionStorage.setItem('key', keyField.value))
+keyField.value = sessionStorage.getItem(keyField.name) ?? ''
+keyField.addEventListener('input', () => sessionStorage.setItem(keyField.name, keyField.value))
 
 // on a narrow page the contents would hide the text
 const contents = document.querySelector('#contents')

@@ -76,6 +76,7 @@ export const projectOperations = [
     rest: 'POST /operator/v1/projects',
     scope: 'full',
     input: z.object({ name, owner_email, plan: z.enum(planNames) }),
+    example: { name: 'Notes', owner_email: 'ada@example.com', plan: 'start' },
     output: Project,
     errors: [400],
     handler: async (ctx, input) => {
@@ -140,6 +141,7 @@ export const projectOperations = [
         .describe('Shown to the project; null removes it, and so does resuming the project.'),
       form_balance_add: z.int().min(-1_000_000).max(1_000_000).optional(),
     }),
+    example: { plan: 'pro' },
     load: projectById,
     output: Project,
     errors: [400, 409],
@@ -175,6 +177,7 @@ export const projectOperations = [
     rest: 'POST /operator/v1/projects/{project_id}/keys',
     scope: 'full',
     input: z.object({ project_id, name, scope: z.enum(scopes) }),
+    example: { name: 'CI', scope: 'editor' },
     load: projectById,
     output: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), key: z.string() }).meta({ id: 'NewKey' }),
     errors: [400, 409],

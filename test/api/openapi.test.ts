@@ -4,6 +4,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operations, tags } from '../../api/operations/index.ts'
+import { operatorOperations } from '../../api/operator/index.ts'
 import { requireVisible } from '../../api/views/fields.ts'
 import { parseSubdomain } from '../../core/hostnames.ts'
 import { expectDocumented } from '../contract.ts'
@@ -173,10 +174,13 @@ test.each([
   expect(() => expectDocumented(method, path, { status, headers, body })).toThrow()
 })
 
-test('/docs shows every operation, runs only what is in it, and needs no other server', async () => {
-  const { status, headers, body } = await w.call('GET /docs')
+test.each([
+  ['/docs', operations],
+  ['/docs/operator', operatorOperations],
+])('%s shows every operation, runs only what is in it, and needs no other server', async (path, all) => {
+  const { status, headers, body } = await w.call(`GET ${path}`)
   expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
-  for (const op of operations) expect(body).toContain(`<article id="${op.id}"`)
+  for (const op of all) expect(body).toContain(`<article id="${op.id}"`)
   const policy = headers.get('content-security-policy') ?? ''
   for (const element of ['style', 'script']) {
     const [, text = ''] = new RegExp(`<${element}>(.*?)</${element}>`, 's').exec(body) ?? []
