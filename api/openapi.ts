@@ -170,7 +170,18 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
 }
 
 const eventStream = {
-  'text/event-stream': { schema: { type: 'string' as const, description: 'Server-sent events; the data of each is JSON.' } },
+  'text/event-stream': {
+    schema: {
+      type: 'object' as const,
+      description: 'One server-sent event. The stream has any number of them.',
+      required: ['event', 'data'],
+      properties: {
+        event: { type: 'string' as const },
+        id: { type: 'string' as const, description: 'For Last-Event-ID, to resume after this event.' },
+        data: { type: 'string' as const, contentMediaType: 'application/json' },
+      },
+    },
+  },
 }
 
 const rawBody = (raw: NonNullable<Operation['raw']>) => ({

@@ -43,7 +43,7 @@ async function serveGetter(dir: string): Promise<void> {
   }
   const others = Array.from({ length: otherCertificates }, (_, i) => stored(`${i}`, `n${i}.example.com`))
   certificates.apply([...others, stored('getter', names.getter)], [])
-  const getter = createCertificateGetter({ certificates, isRoutable: () => true, secretKey, log })
+  const getter = createCertificateGetter({ certificates, isRoutable: () => true, isPermitted: () => false, secretKey, log })
   const { port } = opened.use(await openServer(getter, { port: 0 }, { requestTimeoutMs: 10_000 }))
   process.stdout.write(`${port}\n`)
   await once(process, 'SIGTERM')

@@ -2701,7 +2701,12 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["BuildLog"];
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        event: string;
+                        /** @description For Last-Event-ID, to resume after this event. */
+                        id?: string;
+                        data: string;
+                    };
                 };
             };
             401: components["responses"]["Unauthorized"];

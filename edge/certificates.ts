@@ -82,6 +82,8 @@ export interface CertificateGetterOptions {
   readonly certificates: Pick<CertificateTable, 'find'>
   /** Whether the host is served now. */
   readonly isRoutable: (host: string) => boolean
+  /** Whether Caddy may issue a certificate of its own authority for a host that has none. */
+  readonly isPermitted: (host: string) => boolean
   /** PLINTH_SECRET_KEY */
   readonly secretKey: Uint8Array
   readonly log: Logger
@@ -92,9 +94,15 @@ const maxOpened = 500
 
 /**
  * Returns the certificate of a handshake to Caddy: chain and key, or 204 for a name that has none or is not served now. An expired one is
- * better than none. All other requests of Caddy are refused, so that it orders nothing by itself.
+ * better than none. Caddy then asks for the permission to issue one of its own authority; nothing else is ever ordered by it.
  */
-export function createCertificateGetter({ certificates, isRoutable, secretKey, log }: CertificateGetterOptions): RequestListener {
+export function createCertificateGetter({
+  certificates,
+  isRoutable,
+  isPermitted,
+  secretKey,
+  log,
+}: CertificateGetterOptions): RequestListener {
   const paths = certificatePaths(secretKey)
   const keyring = openKeyring(secretKey)
   const opened = new LRUCache<string, Buffer>({ max: maxOpened })
@@ -110,7 +118,7 @@ export function createCertificateGetter({ certificates, isRoutable, secretKey, l
   }
 
   function find(url: string): Buffer | undefined {
-    const host = parseHost([new URLSearchParams(url.slice(url.indexOf('?') + 1)).get('server_name') ?? ''])
+    const host = hostIn(url, 'server_name')
     const certificate = host === undefined ? undefined : certificates.find(host)
     if (!certificate || host === undefined || !isRoutable(host)) return undefined
     try {
@@ -124,9 +132,12 @@ export function createCertificateGetter({ certificates, isRoutable, secretKey, l
   return ({ url = '' }, res) => {
     const path = url.split('?', 1)[0]
     const bundle = path === paths.certificate ? find(url) : undefined
-    if (path === paths.permission) res.writeHead(403).end()
+    if (path === paths.permission) res.writeHead(isPermitted(hostIn(url, 'domain') ?? '') ? 200 : 403).end()
     else if (path !== paths.certificate) res.writeHead(404).end()
     else if (!bundle) res.writeHead(204).end()
     else res.writeHead(200, { 'Content-Type': 'application/pem-certificate-chain', 'Content-Length': bundle.length }).end(bundle)
   }
 }
+
+const hostIn = (url: string, parameter: string) =>
+  parseHost([new URLSearchParams(url.slice(url.indexOf('?') + 1)).get(parameter) ?? ''])

@@ -41,6 +41,8 @@ export interface EdgeCertificates {
   readonly listen: Listen
   /** Whether the host belongs to the platform itself. */
   readonly isPlatformHost: (host: string) => boolean
+  /** Whether Caddy issues the certificates of custom domains by its own authority, because none are ordered from another one. */
+  readonly isLocalAuthority: boolean
 }
 
 export interface Edge extends AsyncDisposable {
@@ -72,11 +74,15 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
 }
 
 function openGetter(
-  { secretKey, listen, isPlatformHost }: EdgeCertificates,
+  { secretKey, listen, isPlatformHost, isLocalAuthority }: EdgeCertificates,
   certificates: CertificateTable,
   routes: RouteTable,
   log: Logger,
 ) {
   const isRoutable = (host: string) => isPlatformHost(host) || routes.find(host)?.route.trashed === false
-  return openServer(createCertificateGetter({ certificates, isRoutable, secretKey, log }), listen, getterLimits)
+  // a wildcard would permit any number of names
+  const isCustomDomain = (host: string) => routes.find(host)?.route.domains.some(({ domain }) => domain === host) ?? false
+  const isPermitted = (host: string) => isLocalAuthority && isCustomDomain(host) && isRoutable(host)
+  const getter = createCertificateGetter({ certificates, isRoutable, isPermitted, secretKey, log })
+  return openServer(getter, listen, getterLimits)
 }

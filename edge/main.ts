@@ -21,6 +21,7 @@ await runMain('edge', async () => {
       secretKey: required(config.secretKey, 'PLINTH_SECRET_KEY'),
       listen: { port: required(config.acme.certificatesPort, 'PLINTH_CERTIFICATES_PORT') },
       isPlatformHost: platformHosts(config),
+      isLocalAuthority: config.acme.directory === undefined,
     },
     log,
   })

@@ -181,7 +181,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const snapshotDir = join(dir, 'edge')
     const listen = { port: edgePort }
     const hosts = { platformDomain, baseUrl, previewUrl }
-    const certificates = { secretKey, listen: { port: 0 }, isPlatformHost: platformHosts(config) }
+    const certificates = { secretKey, listen: { port: 0 }, isPlatformHost: platformHosts(config), isLocalAuthority: false }
     const edge = stack.use(await openEdge({ ...hosts, databaseUrl: database.url, cas, snapshotDir, listen, certificates, log }))
     certificatesPort = edge.certificatesPort ?? 0
   }

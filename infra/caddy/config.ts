@@ -93,9 +93,9 @@ export function caddyConfig(config: Config): CaddyConfig {
 export const adminOrigin = 'plinth-launcher'
 
 /**
- * Certificates of all other names come from the edge at each handshake. For a name that the edge does not have either, Caddy asks for
- * permission to order a certificate and is refused: otherwise it would order one from a public authority, and the handshake would hang for
- * minutes.
+ * Certificates of all other names come from the edge at each handshake. For a name without one, Caddy asks the edge for the permission to issue
+ * one of its own authority, and gets it for custom domains while no ACME directory is set. There is no public issuer: with one, the handshake of
+ * an unknown name would hang for minutes.
  */
 function automation({ secretKey, acme }: Config, internal: readonly string[]): Json {
   const { certificate, permission } = certificatePaths(required(secretKey, 'PLINTH_SECRET_KEY'))
@@ -156,7 +156,8 @@ function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
   const edge = proxyTo(config.sockets.edge)
   return [
-    { match: [{ not: [{ method: methods }] }], handle: [unknownMethod], terminal: true },
+    // the processes refuse TRACE and QUERY with 405, as methods that they know but do not allow
+    { match: [{ not: [{ method: [...methods, 'TRACE', 'QUERY'] }] }], handle: [unknownMethod], terminal: true },
     { match: [{ not: [{ method: ['GET', 'HEAD'] }] }], handle: [slowBodies] },
     { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },

@@ -247,8 +247,8 @@ export const settings = {
     directory: {
       name: 'PLINTH_ACME_DIRECTORY',
       schema: httpsUrl,
-      otherwise: 'no certificates are ordered, and custom domains are served over http',
-      processes: ['api', 'worker'],
+      otherwise: "no certificates are ordered, and custom domains have those of Caddy's own authority",
+      processes: ['api', 'worker', 'edge'],
       about: 'The ACME directory of a certificate authority, such as `https://acme-v02.api.letsencrypt.org/directory`.',
     },
     stagingDirectory: {

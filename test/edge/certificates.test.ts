@@ -36,7 +36,7 @@ const platformHosts = ['platform.test', platformDomain]
 const isPlatformHost = (host: string) => platformHosts.some((own) => host === own || host.endsWith(`.${own}`))
 
 function open(databaseUrl: string, key = secretKey) {
-  const certificates = { secretKey: key, listen: { port: 0 }, isPlatformHost }
+  const certificates = { secretKey: key, listen: { port: 0 }, isPlatformHost, isLocalAuthority: false }
   const urls = { platformDomain, baseUrl, previewUrl, databaseUrl }
   return openEdge({ ...urls, cas, snapshotDir: join(dir, 'state'), listen: { port: 0 }, certificates, log })
 }

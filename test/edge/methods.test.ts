@@ -11,7 +11,8 @@ const websocket = ['Connection: Upgrade', 'Sec-WebSocket-Version: 13', 'Sec-WebS
 const cases: readonly [name: string, bytes: string, edge: number, caddy: number][] = [
   ['CONNECT to the site', request(`CONNECT ${host}:443 HTTP/1.1`, `Host: ${host}:443`), 405, 501],
   ['CONNECT to another host', request('CONNECT elsewhere.test:443 HTTP/1.1', 'Host: elsewhere.test:443'), 405, 501],
-  ['TRACE', to('TRACE / HTTP/1.1'), 405, 501],
+  ['TRACE', to('TRACE / HTTP/1.1'), 405, 405],
+  ['QUERY', to('QUERY / HTTP/1.1'), 405, 405],
   ['PROPFIND', to('PROPFIND / HTTP/1.1'), 405, 501],
   ['an unknown method', to('BREW / HTTP/1.1'), 400, 501],
   ['OPTIONS of a path', to('OPTIONS / HTTP/1.1'), 405, 405],

@@ -35,7 +35,8 @@ async function openGetter(stack: AsyncDisposableStack) {
   let version = 0
   const log = createLogger('test', 'silent')
   const certificates = { find: (host: string) => stored.get(host) }
-  const getter = createCertificateGetter({ certificates, isRoutable: (host) => !host.startsWith('trashed.'), secretKey, log })
+  const isRoutable = (host: string) => !host.startsWith('trashed.')
+  const getter = createCertificateGetter({ certificates, isRoutable, isPermitted: () => false, secretKey, log })
   const server = await openServer(
     (request, response) => {
       asked.push(request.url ?? '')
