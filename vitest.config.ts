@@ -5,8 +5,8 @@ const oneProcess = ['api', 'client', 'core', 'db', 'edge'].map((folder) => `test
 // biome-ignore lint/style/noDefaultExport: vitest reads the default export
 export default defineConfig({
   test: {
-    // run by `npm run test:hostile`
-    exclude: ['test/hostile/**'],
+    // run by `npm run test:hostile` and `npm run test:generators`
+    exclude: ['test/hostile/**', 'test/generators/**'],
     globalSetup: 'test/global-setup.ts',
     setupFiles: 'test/setup.ts',
     testTimeout: 60_000,

@@ -27,7 +27,7 @@ const frameworks = [
     serverFolders: ['build/server'],
     workFolder: '.svelte-kit',
     advice:
-      'SvelteKit writes static files with its static adapter only: use @sveltejs/adapter-static in svelte.config.js, and export const prerender = true from src/routes/+layout.js.',
+      'SvelteKit writes static files with its static adapter only: set @sveltejs/adapter-static in vite.config.js (svelte.config.js before SvelteKit 3), and export const prerender = true from src/routes/+layout.js.',
   },
   {
     packageName: 'astro',

@@ -1,5 +1,12 @@
-/** Generators that are no npm packages. Builds have Hugo; sites of the others are recognised, to say what to do. */
-export type Generator = 'hugo' | 'jekyll' | 'mkdocs' | 'zola'
+/** Generators that are no npm packages. */
+export type Generator = BuiltGenerator | MissingGenerator
+/** Those that builds have. */
+export type BuiltGenerator = 'hugo' | 'mkdocs'
+/** Those whose sites are recognised to say what to do. */
+export type MissingGenerator = 'jekyll' | 'zola'
+
+export const isBuilt = (generator: Generator | undefined): generator is BuiltGenerator =>
+  generator === 'hugo' || generator === 'mkdocs'
 
 /** A file that may be the configuration of a generator. */
 interface Sign {
@@ -42,16 +49,21 @@ export async function generatorOf(
   return undefined
 }
 
-const missing: Readonly<Record<Exclude<Generator, 'hugo'>, readonly [name: string, needs: string, output: string]>> = {
+const missing: Readonly<Record<MissingGenerator, readonly [name: string, needs: string, output: string]>> = {
   jekyll: ['Jekyll', 'Ruby', '_site'],
-  mkdocs: ['MkDocs', 'Python', 'site'],
   zola: ['Zola', 'Zola', 'public'],
 }
 
-export function unavailable(generator: Exclude<Generator, 'hugo'>): string {
+export function unavailable(generator: MissingGenerator): string {
   const [name, needs, output] = missing[generator]
   return `this is a site of ${name}, and builds have no ${needs}; build it yourself, and send the folder ${output} that ${name} writes`
 }
+
+/** Installed where no `requirements.txt` names another release. */
+export const usualMkdocs = 'mkdocs==1.6.1'
+
+export const noPython =
+  'this is a site of MkDocs, and this server has no Python; ask the operator to install the package python3, or build the site yourself, and send the folder site that MkDocs writes'
 
 /** The releases of Hugo that builds have, the oldest first. Each stands for those before it. */
 export const hugoReleases = ['0.148.2', '0.155.3', '0.161.1', '0.168.0'] as const
@@ -96,6 +108,9 @@ export function chooseHugo(request: HugoRequest | undefined): HugoChoice {
   const isSame = release === version || release.startsWith(`${version}.`)
   return { kind: 'hugo', release, note: isSame ? undefined : `${asks}; builds have ${release} instead` }
 }
+
+/** Whether a command of a build runs MkDocs, or Python for something else. */
+export const runsPython = (command: string) => /(?:^|[\s;&|(/])(?:mkdocs|pip|python3?)(?:$|[\s;&|)])/.test(command)
 
 /** Whether a command of a build runs Hugo. */
 export const runsHugo = (command: string) => /(?:^|[\s;&|(/])hugo(?:$|[\s;&|)])/.test(command)

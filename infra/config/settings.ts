@@ -359,7 +359,7 @@ export const settings = {
     egressHosts: {
       name: 'PLINTH_BUILD_EGRESS_HOSTS',
       schema: commaList,
-      otherwise: "the registries of this machine's npm",
+      otherwise: "the registries of this machine's npm, and PyPI",
       processes: ['runner'],
       about: 'A comma list of hosts that builds may reach by name even when they have private addresses.',
     },
@@ -383,7 +383,7 @@ export const settings = {
       otherwise: 'the cache directory, or `<data dir>/toolchains` where the build users cannot reach that',
       processes: ['runner'],
       about:
-        'Holds a folder for each Node, package manager and Hugo, such as `node-20` and `pnpm-10`, fetched when a build first asks.',
+        'Holds a folder for each Node, package manager, Hugo and pip, such as `node-20` and `pnpm-10`, fetched when a build first asks.',
     },
     bwrap: {
       name: 'PLINTH_BUILD_BWRAP',

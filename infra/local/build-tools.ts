@@ -6,7 +6,12 @@ import { openToolchain, toolchainOptions } from '../toolchain.ts'
 import { isSearchableByAll } from './service-user.ts'
 import { type FindToolOptions, findTool } from './tools.ts'
 
-const defaultRegistries = ['https://registry.npmjs.org/', 'https://registry.yarnpkg.com/']
+const defaultRegistries = [
+  'https://registry.npmjs.org/',
+  'https://registry.yarnpkg.com/',
+  'https://pypi.org/',
+  'https://files.pythonhosted.org/',
+]
 
 /**
  * Completes the settings of builds: bubblewrap and a toolchain where the build users can reach them, and which hosts builds may reach.

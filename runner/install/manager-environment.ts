@@ -35,3 +35,18 @@ export function managerEnvironment(manager: PackageManager, home: string, hasDow
     npm_config_package_manager_strict: 'false',
   }
 }
+
+/** The folder inside the home folder where pip installs packages. */
+export const pythonFolder = 'python'
+
+/** The variables of pip, which makes a virtual environment before its first install. */
+export function pipEnvironment(home: string): Record<string, string> {
+  return {
+    VIRTUAL_ENV: `${home}/${pythonFolder}`,
+    PIP_CACHE_DIR: `${home}/${packagesFolder}/pip`,
+    PIP_DISABLE_PIP_VERSION_CHECK: '1',
+    PIP_NO_INPUT: '1',
+    PIP_PROGRESS_BAR: 'off',
+    PYTHONUNBUFFERED: '1',
+  }
+}

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { noStaticIndex, noStaticIndexIn } from '../../core/build-plan.ts'
 import type { BuildSettings } from '../../core/build-settings.ts'
 import { type FrameworkName, getFramework } from '../../core/frameworks.ts'
-import { type Generator, unavailable } from '../../core/generators.ts'
+import { type Generator, isBuilt, unavailable } from '../../core/generators.ts'
 import {
   type BuildTraces,
   noIndexInOutputDir,
@@ -82,7 +82,7 @@ export function findStaticOutput(
   }
   const noIndex = root_dir === null ? noStaticIndex(settings) : noStaticIndexIn(root_dir, settings)
   if (!paths.has(`${folder}index.html`)) {
-    return { error: generator && generator !== 'hugo' ? unavailable(generator) : noIndex }
+    return { error: generator && !isBuilt(generator) ? unavailable(generator) : noIndex }
   }
   return { folder: join(root, folder), noIndex }
 }

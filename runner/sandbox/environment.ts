@@ -7,6 +7,8 @@ export interface BuildPaths {
   readonly packageManager: string | undefined
   /** Undefined when the build needs none. */
   readonly generator?: string | undefined
+  /** A folder that the build makes itself, whose programs come first; undefined when it makes none. */
+  readonly made?: string | undefined
   readonly home: string
   readonly caBundle: string
 }
@@ -19,6 +21,8 @@ export interface BuildTools {
   readonly packageManager?: string | undefined
   /** The folder of a generator that is no npm package, where the build needs one. */
   readonly generator?: string | undefined
+  /** A folder inside the home folder that the build makes itself, whose programs in `bin` come first. */
+  readonly made?: string | undefined
   /** Variables for the package manager, given the home folder as the build sees it. */
   readonly variables?: PackageVariables
 }
@@ -36,7 +40,7 @@ export function buildEnvironment(
   { memoryBytes }: Pick<CgroupLimits, 'memoryBytes'>,
   variables: PackageVariables = () => ({}),
 ): Record<string, string> {
-  const folders = [at.toolchain, at.packageManager, at.generator, '/usr'].filter((folder) => folder !== undefined)
+  const folders = [at.made, at.toolchain, at.packageManager, at.generator, '/usr'].filter((folder) => folder !== undefined)
   return {
     PATH: [...folders.map((folder) => `${folder}/bin`), '/bin'].join(':'),
     HOME: at.home,
@@ -47,6 +51,7 @@ export function buildEnvironment(
     NODE_OPTIONS: `--max-old-space-size=${Math.max(64, Math.floor((memoryBytes * 0.75) / MiB))}`,
     NODE_EXTRA_CA_CERTS: at.caBundle,
     SSL_CERT_FILE: at.caBundle,
+    PIP_CERT: at.caBundle,
     ...variables(at.home),
   }
 }

@@ -81,11 +81,11 @@ export function createRunInCgroup({ build, cgroups, egress, supportDir }: RunInC
   }
 
   function viewOf({ source, home }: Workspace, tools: BuildTools, isIsolated: boolean, limits: CgroupLimits) {
-    const { node, packageManager, generator, variables } = tools
+    const { node, packageManager, generator, made, variables } = tools
     const outside = { toolchain: node, packageManager, generator, home, caBundle: join(supportDir, 'ca.pem') }
     const mounted = { packageManager: packageManager && inside.packageManager, generator: generator && inside.generator }
     const at = isIsolated ? { ...inside, ...mounted } : outside
-    const env = buildEnvironment(at, limits, variables)
+    const env = buildEnvironment({ ...at, made: made && `${at.home}/${made}` }, limits, variables)
     return { supportDir, toolchainDir: node, packageManagerDir: packageManager, generatorDir: generator, source, home, env }
   }
 }

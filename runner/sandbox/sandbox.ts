@@ -43,7 +43,7 @@ const MiB = 1024 * 1024
 const GiB = 1024 * MiB
 
 /** The registries that builds reach by default. */
-const defaultHosts = ['registry.npmjs.org', 'registry.yarnpkg.com']
+const defaultHosts = ['registry.npmjs.org', 'registry.yarnpkg.com', 'pypi.org', 'files.pythonhosted.org']
 
 export interface SandboxLimits {
   /** The limits of a build's folders. */
@@ -99,7 +99,7 @@ export async function openSandbox({ config, log, limits: wanted = {} }: SandboxD
     tested: (signal) => isolation.tested(signal),
     environment: (hasManager, variables) =>
       buildEnvironment(
-        { ...inside, packageManager: hasManager ? inside.packageManager : undefined, generator: undefined },
+        { ...inside, packageManager: hasManager ? inside.packageManager : undefined, generator: undefined, made: undefined },
         build,
         variables,
       ),

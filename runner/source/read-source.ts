@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { noRootDir } from '../../core/build-plan.ts'
 import type { BuildSettings } from '../../core/build-settings.ts'
+import { isBuilt } from '../../core/generators.ts'
 import { locateProject, locateRoot } from '../../core/root-dir.ts'
 import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
 import { type FoundOutput, findStaticOutput } from '../output/output-folder.ts'
@@ -67,7 +68,7 @@ export async function readSource(request: SourceRequest, skipped: SkippedPaths):
   const generator = await findGenerator(root, paths, folder)
   if (!paths.has(`${folder}package.json`) && !settings.build_command) {
     const isReady = paths.has(`${folder}index.html`)
-    if (isReady || generator !== 'hugo') {
+    if (isReady || !isBuilt(generator)) {
       const output = findStaticOutput(root, folder, paths, settings, generator)
       return { files, source: { kind: 'static', output, settings }, tree, ignore }
     }

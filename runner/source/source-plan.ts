@@ -24,6 +24,8 @@ import {
   hugoVersionFiles,
   hugoVersionIn,
   runsHugo,
+  runsPython,
+  usualMkdocs,
 } from '../../core/generators.ts'
 import { foldersUpwards } from '../../core/root-dir.ts'
 import { chooseNode, type NodeRequest } from './node-version.ts'
@@ -42,6 +44,8 @@ export type SourcePlan =
       readonly framework: FrameworkName | undefined
       /** Undefined when the build does not need Hugo. */
       readonly hugo: HugoRelease | undefined
+      /** Whether the install and the build are those of a Python project. */
+      readonly needsPython: boolean
       /** A line for the log about the tools that were chosen. */
       readonly note: string | undefined
       /** Both are undefined without a lock file that decides the install. */
@@ -75,7 +79,9 @@ export async function planSource(
   const hasPackage = paths.has(`${folder}package.json`)
   const packageJson = hasPackage ? await readFile(join(root, folder, 'package.json'), 'utf8') : undefined
   const lock = hasPackage ? findLock(paths, folder) : undefined
-  const command: Command | undefined = generator === 'hugo' ? ['hugo'] : undefined
+  const isOwnBuild = settings.build_command !== null && !runsPython(settings.build_command)
+  const needsPython = generator === 'mkdocs' && !hasPackage && !isOwnBuild
+  const command = commandOf(needsPython || generator === 'hugo' ? generator : undefined)
   const plan = planBuild(packageJson, lock && (await openLock(root, lock)), settings, command)
   if (plan.kind === 'refused') return plan
   const node = chooseNode(requestOf(settings) ?? (await findNodeRequest(root, paths, folder)))
@@ -85,16 +91,33 @@ export async function planSource(
   const hugo = needsHugo ? chooseHugo(await findHugoRequest(root, paths, folder)) : undefined
   if (hugo?.kind === 'refused') return hugo
   const deciding = isUsualInstall ? lock : undefined
+  const requirements = needsPython ? await readRequirements(root, paths, folder) : undefined
   return {
     ...commands,
+    install: commands.install ?? requirements?.install,
+    needsPython,
     node: node.major,
     framework: packageJson === undefined ? undefined : frameworkOf(packageJson),
     hugo: hugo?.release,
     note: hugo?.note,
     installFolder: deciding?.folder ?? folder,
     lockName: deciding?.name,
-    lockSha256: deciding && (await sha256Of(join(root, deciding.folder, deciding.name))),
+    lockSha256: deciding ? await sha256Of(join(root, deciding.folder, deciding.name)) : requirements?.sha256,
   }
+}
+
+function commandOf(generator: Generator | undefined): Command | undefined {
+  if (generator === 'hugo') return ['hugo']
+  return generator === 'mkdocs' ? ['mkdocs', 'build'] : undefined
+}
+
+/** The usual install of a Python project, and a hash of what it installs. */
+async function readRequirements(root: string, paths: ReadonlySet<string>, folder: string) {
+  const file = 'requirements.txt'
+  if (paths.has(folder + file)) {
+    return { install: ['pip', 'install', '-r', file] as const, sha256: await sha256Of(join(root, folder, file)) }
+  }
+  return { install: ['pip', 'install', usualMkdocs] as const, sha256: createHash('sha256').update(usualMkdocs).digest('hex') }
 }
 
 interface FoundLock extends Pick<LockFile, 'name'> {

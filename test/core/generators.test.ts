@@ -6,6 +6,7 @@ import {
   hugoReleases,
   hugoVersionIn,
   runsHugo,
+  runsPython,
   unavailable,
 } from '../../core/generators.ts'
 
@@ -33,7 +34,7 @@ test.each<[Readonly<Record<string, string>>, string | undefined]>([
   expect(found).toBe(generator)
 })
 
-test.each(['jekyll', 'mkdocs', 'zola'] as const)('a site of %s says what to do instead', (generator) => {
+test.each(['jekyll', 'zola'] as const)('a site of %s says what to do instead', (generator) => {
   expect(unavailable(generator)).toMatch(/^this is a site of \w+, and builds have no \w+; build it yourself, and send the folder/)
 })
 
@@ -89,3 +90,10 @@ test.each<[string, boolean]>([
   ['vite build --outDir hugo-site', false],
   ['', false],
 ])('%j runs Hugo: %s', (command, runs) => expect(runsHugo(command)).toBe(runs))
+
+test.each<[string, boolean]>([
+  ['mkdocs build --strict', true],
+  ['python3 hooks.py && mkdocs build', true],
+  ['make html', false],
+  ['npm run mkdocs-assets', false],
+])('%j runs Python: %s', (command, runs) => expect(runsPython(command)).toBe(runs))

@@ -81,6 +81,32 @@ test.each<[string, Partial<Failure>, RegExp]>([
   ],
   ['an old export of Next', { log: "`next export` has been removed in favor of 'output: export'\n" }, /output: 'export' in next/],
   [
+    'Hugo without Go',
+    { log: 'Error: failed to download modules: binary with name "go" not found in PATH\n' },
+    /run hugo mod vendor, and send the folder _vendor/,
+  ],
+  [
+    'a missing theme of Hugo',
+    { log: 'Error: module "lost" not found in "/build/themes/lost"\n' },
+    /the theme of the site is missing/,
+  ],
+  [
+    'a missing package of Python',
+    { log: 'ERROR: No matching distribution found for mkdocs-lost\n' },
+    /a package of requirements\.txt was not found/,
+  ],
+  [
+    'a missing theme of MkDocs',
+    { log: "ERROR - Config value 'theme': Unrecognised theme name: 'material'.\n" },
+    /name its package/,
+  ],
+  ['a missing MkDocs', { code: 127, log: 'mkdocs cannot be started: spawn mkdocs ENOENT\n' }, /does not name mkdocs; add it/],
+  [
+    'a package of Python that is compiled',
+    { log: "error: command 'gcc' failed: No such file or directory\nERROR: Failed building wheel for x\n" },
+    /published as a wheel/,
+  ],
+  [
     'the version of pnpm',
     { log: ' ERR_PNPM_UNSUPPORTED_ENGINE  Unsupported environment\n\nYour pnpm version is incompatible with "/build".\n' },
     /asks for another version of its package manager/,

