@@ -30,7 +30,7 @@ export async function buildProject(
 ): Promise<FoundOutput> {
   if (plan.kind === 'refused') throw new SourceFault(plan.error)
   await refuseWithoutIsolation(context)
-  const { deps, workspace, reader, buildLog, signal, onPhase } = context
+  const { workspace, reader, onPhase } = context
   onPhase('install')
   await packages.take(plan, root)
   const { hasDownloads, restored } = packages
