@@ -13,7 +13,7 @@ export const cancel_deploy = operation({
     'Cancels a deploy that is queued or building: its status is failed at once, and its build ends within seconds. The log stays, and the minutes that the build took are charged.',
   tag,
   rest: 'POST /api/v1/deploys/{deploy_id}/cancel',
-  tool: { idempotent: true },
+  tool: {},
   scope: 'editor',
   input: z.object({ deploy_id }),
   load: deployOfCaller,

@@ -1,4 +1,3 @@
-import { deployAllows } from '../../core/deploy.ts'
 import { conflict } from '../../core/errors.ts'
 import { oneLine } from '../../core/inline-code.ts'
 import { cancelSignal } from '../../workflows/contract/deploys.ts'
@@ -11,7 +10,7 @@ import { settleFailure } from './endings.ts'
 
 /**
  * Cancels a deploy for its owner: it has failed with the commit, and its workflow is told to end what runs. The minutes are charged when the
- * runner has said how many they were. A repetition returns the cancelled deploy.
+ * runner has said how many they were.
  * @throws AppError `conflict` when it has ended
  */
 export async function cancelDeploy(
@@ -19,24 +18,19 @@ export async function cancelDeploy(
   { id, project_id }: Pick<DeployRow, 'id' | 'project_id'>,
   key: { readonly name: string },
 ): Promise<DeployRow> {
-  const { db, clock, log } = services
+  const { clock, log } = services
   const error = `cancelled by key ${oneLine(key.name)}`
-  const cancelled = await withProject(services, project_id, async (tx) => {
+  return await withProject(services, project_id, async (tx) => {
     const before = await findDeploy(tx, project_id, id)
-    if (!before || !deployAllows('cancel', before.status)) return undefined
     const now = clock()
     const changed = await cancelUnended(tx, id, error, now)
-    if (!changed) return undefined
+    if (!before || !changed) {
+      const status = before?.status ?? 'gone'
+      throw conflict(`a deploy that is ${status} cannot be cancelled; only queued and building ones can`, 'wrong_status')
+    }
     await settleFailure(tx, services, changed, { before, outcome: 'cancelled', now })
     await signalWorkflows(tx, [cancelSignal({ deploy_id: id, attempt: changed.attempt })])
     tx.afterCommit(() => log.info({ deploy_id: id, site_id: changed.site_id }, 'deploy cancelled'))
     return changed
   })
-  if (cancelled) return cancelled
-  const ended = await findDeploy(db, project_id, id)
-  if (ended?.cancelled) return ended
-  throw conflict(
-    `a deploy that is ${ended?.status ?? 'gone'} cannot be cancelled; only queued and building ones can`,
-    'wrong_status',
-  )
 }

@@ -199,11 +199,16 @@ test('E31: a cancelled deploy gives its place to the next one of its site', asyn
   expect((await get(first)).status).toBe('failed')
 })
 
-test('E31: cancelling again answers the same, whichever key does it', async () => {
+test('E31: a deploy that was cancelled already is refused with 409, and stays as it is', async () => {
   const started = await inPhase('build', project({ build: 'sleep 60' }))
   const first = await cancel(started)
   const again = await w.call(`POST /api/v1/deploys/${started.id}/cancel`, { key: await w.key(started.project, 'editor') })
-  expect([again.status, again.body.error, again.body.finished_at]).toEqual([200, first.body.error, first.body.finished_at])
+  expect([again.status, again.body.message]).toEqual([
+    409,
+    'a deploy that is failed cannot be cancelled; only queued and building ones can',
+  ])
+  const { error, finished_at } = await get(started)
+  expect([error, finished_at]).toEqual([first.body.error, first.body.finished_at])
 })
 
 test('E31: a deploy that has ended otherwise is refused with 409', async () => {
