@@ -8,6 +8,7 @@ import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy, references } from './docs/page.ts'
 import { readiness } from './health.ts'
 import { codeOf, errorBody, statusOf, visibleError } from './http-errors.ts'
+import { runnerRoutes } from './internal/runner-routes.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -30,7 +31,7 @@ const operator: Caller = {
 }
 
 /** The control plane. Every request passes the middleware in the order of the last lines. */
-export function createApp(deps: Deps & { readonly operatorToken: string }): Koa {
+export function createApp(deps: Deps & { readonly operatorToken: string; readonly runnerToken: string }): Koa {
   const guard = createOperatorGuard(deps.operatorToken)
   const metrics = createMetrics(deps)
   const authenticate = createAuthenticator(deps)
@@ -43,6 +44,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
     return { ...deps, caller: operator }
   })
   const hooks = gitHooks(deps)
+  const runners = runnerRoutes(deps)
 
   const app = new Koa()
   // Koa's own listener prints broken connections to stderr
@@ -56,9 +58,10 @@ export function createApp(deps: Deps & { readonly operatorToken: string }): Koa 
   app.use(serveDocuments(deps.config.urls.base))
   app.use(createToolEndpoint(operations, deps, authenticate))
   app.use(hooks.routes())
+  app.use(runners.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [hooks, project, operatorRouter]))
+  app.use((koa) => refuseUnrouted(koa, [hooks, runners, project, operatorRouter]))
   return app
 }
 

@@ -5,6 +5,7 @@ import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, required } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { createLogger } from '../infra/log.ts'
@@ -62,6 +63,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     draining: draining.signal,
     spoolDir,
     operatorToken,
+    runnerToken: config.runnerToken ?? deriveRunnerToken(secretKey),
   })
   log.info({ socket: config.sockets.api }, 'api started')
   const opened = stack.move()

@@ -51,7 +51,8 @@ const config = loadConfig({
 const node = await openToolchain(toolchainOptions(config)).get('node-20', { report })
 const cas = await openDiskCas(join(dir, 'cas'))
 const buildLogs = openDiskBuildLogs(join(dir, 'logs'))
-const deps = stack.use(await openBuildDeps({ config, cas, buildLogs, log }))
+const readVariables = async () => ({ values: {}, secrets: [] })
+const deps = stack.use(await openBuildDeps({ config, cas, buildLogs, log, readVariables }))
 const { sandbox } = deps
 if (!sandbox.status.builds) throw new Error(`builds are refused: ${sandbox.status.problems.join('; ')}`)
 
@@ -107,6 +108,7 @@ async function buildOnFarm(projectId: string, kind: 'cold' | 'warm'): Promise<vo
   const phases: [string, number][] = []
   const input = {
     deploy_id,
+    run: { attempt: 1, run_id: 'bench' },
     site_id: 'bench',
     plan_title: 'Bench',
     storage_bytes: null,

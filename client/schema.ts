@@ -182,6 +182,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/env": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List variables
+         * @description Lists the variables that builds of a site get, by name. The values of secrets are never shown.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_env"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/env/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set a variable
+         * @description Sets a variable for the next builds of a site, or replaces it. Builds of forks get none.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_env"];
+        post?: never;
+        /**
+         * Delete a variable
+         * @description Deletes a variable of a site: its next builds do not get it.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["delete_env"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sites/{site_id}/deploys": {
         parameters: {
             query?: never;
@@ -806,6 +856,20 @@ export interface components {
             requested_at: string | null;
             switch_at: string | null;
         };
+        Variable: {
+            name: string;
+            /** @description Null for a secret, which is never shown again. */
+            value: string | null;
+            secret: boolean;
+            /** @description The builds that get it. */
+            contexts: ("production" | "preview")[];
+            /** Format: date-time */
+            updated_at: string;
+        };
+        Ok: {
+            /** @constant */
+            ok: true;
+        };
         Deploy: {
             /** Format: uuid */
             id: string;
@@ -871,10 +935,6 @@ export interface components {
         ManifestEntry: {
             path: string;
             sha256: string;
-        };
-        Ok: {
-            /** @constant */
-            ok: true;
         };
         DeployedFile: {
             path: string;
@@ -1948,6 +2008,178 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_env: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "name": "API_URL",
+                     *         "value": "https://api.example.com",
+                     *         "secret": false,
+                     *         "contexts": [
+                     *           "production",
+                     *           "preview"
+                     *         ],
+                     *         "updated_at": "2026-09-07T10:30:00.000Z"
+                     *       },
+                     *       {
+                     *         "name": "CMS_TOKEN",
+                     *         "value": null,
+                     *         "secret": true,
+                     *         "contexts": [
+                     *           "production"
+                     *         ],
+                     *         "updated_at": "2026-09-07T10:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Variable"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_env: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description The name, such as API_TOKEN. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "https://api.example.com",
+                 *       "contexts": [
+                 *         "production"
+                 *       ]
+                 *     }
+                 */
+                "application/json": {
+                    /** @description At most 32 KB; all values of a site together at most 64 KB. */
+                    value: string;
+                    /**
+                     * @description A secret is never shown again, and is masked in logs and errors.
+                     * @default false
+                     */
+                    secret?: boolean;
+                    /**
+                     * @description production: deploys that go live, of archives and of the connected branch. preview: all others, but of forks.
+                     * @default [
+                     *       "production",
+                     *       "preview"
+                     *     ]
+                     */
+                    contexts?: ("production" | "preview")[];
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "API_URL",
+                     *       "value": "https://api.example.com",
+                     *       "secret": false,
+                     *       "contexts": [
+                     *         "production",
+                     *         "preview"
+                     *       ],
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Variable"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_env: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description The name, such as API_TOKEN. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];

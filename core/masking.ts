@@ -1,6 +1,7 @@
+import { createTextFinder } from './find-texts.ts'
+import { formsOf } from './secret-forms.ts'
+
 const masked = '[masked]'
-/** Shorter values would mask half of the text. */
-const minValueLength = 4
 
 /**
  * The patterns of secrets, and their replacements. They take linear time: each pattern begins with fixed letters, and an unbounded part
@@ -31,13 +32,37 @@ const patterns: readonly (readonly [RegExp, string])[] = [
 const anyBeginning =
   /-----BEGIN |:\/\/|authorization|bearer|basic|_auth|_password|eyJ|whsec_|svc_|npm_|gh[opsur]_|github_pat_|gl[a-z]{2,5}-|xox|AKIA|ASIA|[sr]k_|sk-/i
 
-/** Replaces everything that looks like a secret, and every occurrence of the given values, by `[masked]`. */
-export function maskSecrets(text: string, values: readonly string[] = []): string {
-  let shown = text
-  for (const value of values) {
-    if (value.length >= minValueLength && value.length <= shown.length) shown = shown.replaceAll(value, masked)
+export interface Masker {
+  /** Replaces everything that looks like a secret, and every occurrence of the values, by `[masked]`. */
+  readonly mask: (text: string) => string
+  /** How many characters at the end of a text may be the beginning of a value. */
+  readonly begunAtEnd: (text: string) => number
+}
+
+/** @param values of at least 4 characters; they are found in the usual encodings too, and line by line */
+export function createMasker(values: readonly string[]): Masker {
+  const forms = values.flatMap(formsOf)
+  if (forms.length === 0) return { mask: maskPatterns, begunAtEnd: () => 0 }
+  const finder = createTextFinder(forms)
+  return {
+    mask(text) {
+      let shown = ''
+      let from = 0
+      for (const { start, end } of finder.find(text)) {
+        shown += text.slice(from, start) + masked
+        from = end
+      }
+      return maskPatterns(shown + text.slice(from))
+    },
+    begunAtEnd: (text) => finder.begunAtEnd(text),
   }
-  if (!anyBeginning.test(shown)) return shown
+}
+
+export const maskSecrets = (text: string, values: readonly string[] = []) => createMasker(values).mask(text)
+
+function maskPatterns(text: string): string {
+  if (!anyBeginning.test(text)) return text
+  let shown = text
   for (const [pattern, replacement] of patterns) shown = shown.replace(pattern, replacement)
   return shown
 }
@@ -45,8 +70,9 @@ export function maskSecrets(text: string, values: readonly string[] = []): strin
 export interface LineMasker {
   /** The line as it may be shown; undefined for a line inside a private key, as the key's first line is replaced by one mark. */
   line(text: string): string | undefined
-  /** Masks the beginning of a line that has not ended yet. */
+  /** Masks the beginning of a line that has not ended yet, without the beginning of a value at its end. */
   start(text: string): string
+  readonly begunAtEnd: Masker['begunAtEnd']
 }
 
 const keyBegins = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY/
@@ -56,8 +82,8 @@ const keyBody = /^[^A-Za-z0-9]{0,8}(?:[A-Za-z0-9+/=]*|[A-Za-z-]{1,32}: .*)$/
 /** A key of 16,384 bits has 200 lines. */
 const maxKeyLines = 250
 
-/** `maskSecrets` for text that arrives line by line, because a private key has many lines. */
-export function createLineMasker(values: readonly string[] = []): LineMasker {
+/** A masker for text that arrives line by line, because a private key has many lines. */
+export function createLineMasker({ mask, begunAtEnd }: Masker): LineMasker {
   let keyLines = 0
   return {
     line(text) {
@@ -67,8 +93,9 @@ export function createLineMasker(values: readonly string[] = []): LineMasker {
         if (last || keyLines > 0) return undefined
       }
       if (keyBegins.test(text) && !keyEnds.test(text)) keyLines = maxKeyLines
-      return maskSecrets(text, values)
+      return mask(text)
     },
-    start: (text) => (keyLines > 0 ? '' : maskSecrets(text, values)),
+    start: (text) => (keyLines > 0 ? '' : mask(text.slice(0, text.length - begunAtEnd(text)))),
+    begunAtEnd,
   }
 }

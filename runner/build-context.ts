@@ -10,6 +10,7 @@ import type { Reader, Readers } from './readers.ts'
 import type { Sandbox } from './sandbox/sandbox.ts'
 import type { Slot, Slots } from './sandbox/slots.ts'
 import type { Workspace } from './sandbox/workspace.ts'
+import type { ReadVariables, VariablesAnswer } from './variables.ts'
 
 /** The state shared by all builds of a runner. */
 export interface BuildDeps {
@@ -22,6 +23,7 @@ export interface BuildDeps {
   readonly readers: Readers
   readonly toolchain: Toolchain
   readonly keptFolders: KeptFolders
+  readonly readVariables: ReadVariables
 }
 
 export type Phase = 'wait' | 'fetch source' | 'unpack' | 'install' | 'build' | 'collect' | 'store'
@@ -34,6 +36,8 @@ export interface BuildContext {
   readonly workspace: Workspace
   readonly reader: Reader
   readonly buildLog: BuildLog
+  /** For the build step. */
+  readonly variables: VariablesAnswer
   /** Aborted when the build is cancelled, and when its reader has stopped. */
   readonly signal: AbortSignal
   readonly onPhase: (phase: Phase) => void

@@ -1,7 +1,7 @@
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Logger } from '../infra/log.ts'
 import { createByteRing } from './byte-ring.ts'
-import { createLogText, recentLength } from './log-text.ts'
+import { createLogText, type LogText, recentLength } from './log-text.ts'
 import { createLogWriter } from './log-writer.ts'
 import type { Reader } from './readers.ts'
 
@@ -39,6 +39,8 @@ export interface BuildLog extends AsyncDisposable {
    * @throws ReadingStopped when the reader has stopped
    */
   recent(): Promise<string>
+  /** Masks a text for another place than the log. */
+  mask(text: string): Promise<string>
   /** Writes the remaining output; it must be the last call. */
   close(): Promise<void>
 }
@@ -54,7 +56,8 @@ export async function openBuildLog({
 }: BuildLogOptions): Promise<BuildLog> {
   const writer = createLogWriter(logs, log, deployId)
   const rest = createByteRing(endBytes)
-  const own = createLogText(secrets)
+  // many and large secrets take a while to prepare
+  let own: LogText | undefined
   const reading = createReading(reader, write)
   const [before] = await Promise.all([writer.before(), reader.call('openLog', secrets)])
   /** The bytes of output so far, including earlier attempts. */
@@ -96,8 +99,13 @@ export async function openBuildLog({
   }
 
   function line(text: string): void {
-    if (reader.stopped.aborted) write(own.push(Buffer.from(`${isCut ? '\n' : ''}${text.slice(0, maxOwnLength)}\n`)))
+    if (reader.stopped.aborted) write(ownText().push(Buffer.from(`${isCut ? '\n' : ''}${text.slice(0, maxOwnLength)}\n`)))
     else append(Buffer.from(endsLine ? `${text}\n` : `\n${text}\n`))
+  }
+
+  function ownText(): LogText {
+    own ??= createLogText(secrets)
+    return own
   }
 
   async function close(): Promise<void> {
@@ -114,6 +122,9 @@ export async function openBuildLog({
     async recent() {
       await reading.done()
       return await reader.call('readRecentLog', copyOf(rest.end(recentLength)))
+    },
+    async mask(text) {
+      return reader.stopped.aborted ? ownText().mask(text) : await reader.call('maskText', text)
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -29,6 +29,8 @@ export async function buildProject(
   packages: Packages,
 ): Promise<FoundOutput> {
   if (plan.kind === 'refused') throw new SourceFault(plan.error)
+  const { variables } = context
+  if ('refused' in variables) throw new SourceFault(variables.refused)
   await refuseWithoutIsolation(context)
   const { workspace, reader, onPhase } = context
   onPhase('install')
@@ -46,7 +48,7 @@ export async function buildProject(
   const untouched = await lookBeforeBuild(workspace, root, folder)
   if (plan.note !== undefined) before.push(plan.note)
   if (plan.hugo !== undefined) before.push(['hugo', 'version'])
-  await commands.run({ root, tools, folder, command: plan.build, before })
+  await commands.run({ root, tools, folder, command: plan.build, before, variables: variables.values })
   return await reader.call('findOutput', { before: untouched, framework: plan.framework, settings })
 }
 

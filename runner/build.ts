@@ -45,8 +45,10 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
   signal.throwIfAborted()
   await using workspace = await openWorkspace(deps.config.build.dir, slot)
   await using reader = await deps.readers.take(signal)
+  const variables = await deps.readVariables(input, signal)
+  const secrets = 'refused' in variables ? [] : variables.secrets
   const { buildLogs: logs, log } = deps
-  await using buildLog = await openBuildLog({ logs, log, reader, deployId: input.deploy_id, begunAt: input.log_bytes })
+  await using buildLog = await openBuildLog({ logs, log, reader, secrets, deployId: input.deploy_id, begunAt: input.log_bytes })
   run.onLog?.(buildLog)
   return await buildIn(
     {
@@ -56,6 +58,7 @@ export async function runBuild(deps: BuildDeps, input: BuildInput, run: BuildRun
       workspace,
       reader,
       buildLog,
+      variables,
       signal: AbortSignal.any([signal, reader.stopped]),
       onPhase,
       maxBytes: Math.min(input.storage_bytes ?? unlimitedBytes, unlimitedBytes),
@@ -81,8 +84,9 @@ async function buildIn(context: BuildContext, run: BuildRun): Promise<BuildResul
     if (run.isCancelled?.()) return cancelledResult(context, commands, build_mode)
     run.signal.throwIfAborted()
     const reason = reader.stopped.aborted ? reader.stopped.reason : error
-    const fault = faultOfSource(reason, context, commands)
-    if (fault === undefined) throw reason
+    const found = faultOfSource(reason, context, commands)
+    if (found === undefined) throw reason
+    const fault = await buildLog.mask(found)
     deps.log.info({ deploy_id: input.deploy_id, site_id: input.site_id }, 'build failed')
     buildLog.line(`failed: ${fault.split('\n', 1)[0]}`)
     if (packages.restored) buildLog.line('the next build installs its packages again')

@@ -14,6 +14,8 @@ export interface Execution {
   readonly command: Command
   /** What the log shows or the sandbox runs before the command. */
   readonly before: readonly Step[]
+  /** Only for the build step: what an install leaves is kept for other builds. */
+  readonly variables?: Readonly<Record<string, string>>
 }
 
 /** The commands of one build, which share its time limit. */
@@ -50,13 +52,14 @@ export function createCommands({ deps, slot, workspace, reader, buildLog, signal
     },
   }
 
-  async function runOne({ root, tools, folder, command, before }: Execution): Promise<void> {
+  async function runOne({ root, tools, folder, command, before, variables = {} }: Execution): Promise<void> {
     const ended = await deps.sandbox.run({
       workspace: { ...workspace, source: root },
       slot,
       tools,
       folder,
       commands: [...before, command],
+      variables,
       timeoutMs: timeoutMs - spentMs,
       signal,
       onOutput: (chunk) => buildLog.append(chunk),

@@ -37,7 +37,9 @@ export function createLogLines(masker: LineMasker, write: (text: string) => void
   }
 
   function cutLongLine(): void {
-    const cut = wordEnd(line, maxLineLength)
+    const wanted = wordEnd(line, maxLineLength)
+    // a secret that begins before the cut is passed on with what follows
+    const cut = wanted - masker.begunAtEnd(line.slice(0, wanted)) || wanted
     const rest = line.slice(cut)
     line = line.slice(0, cut)
     show()

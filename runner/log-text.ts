@@ -1,5 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
-import { createLineMasker } from '../core/masking.ts'
+import { createLineMasker, createMasker } from '../core/masking.ts'
 import { createLogLines } from './log-lines.ts'
 
 /** How much of the log explains a failure. */
@@ -16,7 +16,8 @@ export interface LogEnd {
  * is to be added to the log.
  */
 export function createLogText(secrets: readonly string[]) {
-  const lines = createLogLines(createLineMasker(secrets), add)
+  const masker = createMasker(secrets)
+  const lines = createLogLines(createLineMasker(masker), add)
   const decoder = new StringDecoder('utf8')
   let added = ''
   let recent = ''
@@ -34,6 +35,8 @@ export function createLogText(secrets: readonly string[]) {
   }
 
   return {
+    /** Masks another text than that of the log. */
+    mask: masker.mask,
     /** @param bytes cut anywhere, at most 64 KiB */
     push(bytes: Uint8Array): string {
       lines.push(decoder.write(Buffer.from(bytes)))
@@ -61,7 +64,7 @@ export function createLogText(secrets: readonly string[]) {
      */
     recent(rest: Uint8Array): string {
       let end = ''
-      const last = createLogLines(createLineMasker(secrets), (text) => {
+      const last = createLogLines(createLineMasker(masker), (text) => {
         end += text
       })
       last.push(Buffer.from(rest).toString('utf8'))

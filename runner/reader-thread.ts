@@ -33,7 +33,8 @@ const calls = {
   },
   listFolder: (folder: string, prefix: string, maxFiles: number) => listFolder(folder, prefix, maxFiles, { skipped, isIgnored }),
   skip: (path: string) => skipped.add(path),
-  listSkipped: () => skipped.list(),
+  listSkipped: () => skipped.list().map((path) => logOf().mask(path)),
+  maskText: (text: string) => logOf().mask(text),
   explainFailure: (failure: Failure) => explainFailure(failure),
   openLog(secrets: readonly string[]) {
     log = createLogText(secrets)

@@ -52,6 +52,7 @@ const subjects: Readonly<Record<keyof ReaderCalls, string>> = {
   listFolder: published,
   skip: published,
   listSkipped: published,
+  maskText: output,
   explainFailure: output,
   openLog: output,
   pushLog: output,

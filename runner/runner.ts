@@ -11,6 +11,7 @@ import type { KeptLimits } from './install/kept-limits.ts'
 import { openReaders } from './readers.ts'
 import { openSandbox, type SandboxLimits } from './sandbox/sandbox.ts'
 import { createSlots } from './sandbox/slots.ts'
+import type { ReadVariables } from './variables.ts'
 import { startBuildWorker } from './worker.ts'
 
 export interface BuildDepsOptions {
@@ -18,6 +19,7 @@ export interface BuildDepsOptions {
   readonly cas: Cas
   readonly buildLogs: BuildLogs
   readonly log: Logger
+  readonly readVariables: ReadVariables
   /** Other limits than the usual ones. */
   readonly sandboxLimits?: Partial<SandboxLimits>
   readonly keptLimits?: Partial<KeptLimits>
@@ -40,7 +42,7 @@ export async function openRunner(options: RunnerOptions): Promise<AsyncDisposabl
 
 /** Opens everything that builds need, without the queue. */
 export async function openBuildDeps(options: BuildDepsOptions): Promise<BuildDeps & AsyncDisposable> {
-  const { config, cas, buildLogs, log, sandboxLimits, keptLimits, readingLimits } = options
+  const { config, cas, buildLogs, log, readVariables, sandboxLimits, keptLimits, readingLimits } = options
   await using stack = new AsyncDisposableStack()
   const toolchain = openToolchain(toolchainOptions(config))
   // the isolation is tested with it
@@ -50,6 +52,6 @@ export async function openBuildDeps(options: BuildDepsOptions): Promise<BuildDep
   const slots = createSlots(config.build.slots, config.build.dir, process.getuid?.() === 0)
   const readers = stack.use(openReaders(readingLimits))
   const opened = stack.move()
-  const deps = { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders }
+  const deps = { cas, buildLogs, config, log, sandbox, slots, readers, toolchain, keptFolders, readVariables }
   return { ...deps, [Symbol.asyncDispose]: () => opened.disposeAsync() }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type OpenedPreview, openBranchPreview } from '../services/previews/branch-previews.ts'
 import { transact } from '../services/transact.ts'
+import { tarGz } from './infra/archives.ts'
 import type { TestProject, World } from './world.ts'
 
 export const randomName = (prefix = 'site') => `${prefix}-${randomBytes(6).toString('hex')}`
@@ -28,6 +29,10 @@ export function openPreview(
   const opened = { site_id: siteId, project_id: project.id, ref, fetch_ref: `refs/heads/${ref}`, branch: ref, ...none, ...change }
   return transact(w, (tx) => openBranchPreview(tx, opened, now))
 }
+
+/** An archive of files with these contents. */
+export const archiveOf = (files: Readonly<Record<string, string>>) =>
+  tarGz(Object.entries(files).map(([name, data]) => ({ name, data })))
 
 export const page = (text: string) => ({ path: 'index.html', content: `<!doctype html><title>${text}</title>${text}` })
 

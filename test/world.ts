@@ -19,12 +19,14 @@ import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
+import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
 import { type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
 import { openRunner } from '../runner/runner.ts'
+import { createVariablesReader } from '../runner/variables.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
@@ -162,6 +164,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const clock = () => new Date(Date.now() + shiftMs)
   const previewTokens = createPreviewTokens(secretKey)
   const keyring = openKeyring(secretKey)
+  const runnerToken = deriveRunnerToken(secretKey)
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
   const services: Services = { config, db, cas, buildLogs, previewTokens, keyring, relay, log, clock }
@@ -171,9 +174,6 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const bundle = Promise.resolve({ code: inject('workflowBundle') })
     const queues = options.fetcher === false ? workerQueues.filter((queue) => queue !== 'fetch') : workerQueues
     stack.use(await openQueues({ services, temporal, bundle, queues, orderPatienceMs: options.orderPatienceMs }))
-  }
-  if (options.runner) {
-    stack.use(await openRunner({ config, cas, buildLogs, temporal, shutdownGraceMs: 0, log }))
   }
   const { platformDomain, base: baseUrl, preview: previewUrl } = config.urls
   let certificatesPort = 0
@@ -198,6 +198,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       admission: createAdmission(shareDatabase),
       spoolDir: join(dir, 'spool'),
       operatorToken,
+      runnerToken,
     })
     // as openServer has it: a shorter one closes connections that a busy test is about to use
     const http = createServer({ keepAliveTimeout: 150_000 }, app.callback())
@@ -210,6 +211,10 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     return `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   }
   const base = await openApi(stack, { db, shareDatabase })
+  if (options.runner) {
+    const readVariables = createVariablesReader(config, { url: base, token: runnerToken })
+    stack.use(await openRunner({ config, cas, buildLogs, temporal, readVariables, shutdownGraceMs: 0, log }))
+  }
 
   async function call(endpoint: string, { key, json, bytes, type, headers }: CallOptions = {}): Promise<Answer> {
     const [method = '', path = ''] = endpoint.split(' ')

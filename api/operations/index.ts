@@ -19,6 +19,7 @@ import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
 import { cancel_site_subdomain_change, change_site_subdomain } from './subdomain-changes.ts'
 import { delete_site, list_trashed, restore_site } from './trash.ts'
+import { delete_env, list_env, set_env } from './variables.ts'
 
 /** The chapters of the documentation, in order. */
 export const tags = {
@@ -43,6 +44,9 @@ export const operations: readonly Operation[] = [
   set_site_enabled,
   change_site_subdomain,
   cancel_site_subdomain_change,
+  list_env,
+  set_env,
+  delete_env,
   list_deploys,
   deploy_site,
   deploy_files,

@@ -54,6 +54,20 @@ export const settings = {
     processes: ['api', 'worker', 'edge'],
     about: '32 bytes in base64 that seal stored secrets; preview links and the ACME account are derived from them.',
   },
+  runnerToken: {
+    name: 'PLINTH_RUNNER_TOKEN',
+    schema: z.string().min(32, 'must have at least 32 characters'),
+    otherwise: 'derived from the secret key',
+    processes: ['api', 'runner'],
+    about: 'The token with which runners read the variables of their builds from the API, of at least 32 characters.',
+  },
+  apiUrl: {
+    name: 'PLINTH_API_URL',
+    schema: origin,
+    otherwise: 'the socket of the API on this machine',
+    processes: ['runner'],
+    about: 'The address at which a runner on another machine reaches the API.',
+  },
   plansFile: {
     name: 'PLINTH_PLANS_FILE',
     schema: z.string(),

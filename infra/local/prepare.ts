@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Config, parseSecretKey } from '../config.ts'
+import { deriveRunnerToken } from '../crypto/runner-token.ts'
 import { trimLogs } from './child.ts'
 import { claimDataDir } from './data-dir.ts'
 import { claimReachableFolder } from './place.ts'
@@ -47,8 +48,9 @@ export async function prepareStart(
   const ports = await choosePorts({ ...settings, http }, report)
   const token = await openOperatorToken(settings)
   const secretKey = await openSecretKey(settings)
+  const runnerToken = settings.runnerToken ?? deriveRunnerToken(secretKey)
   const acme = { ...settings.acme, certificatesPort: ports.certificates }
-  const config = { ...settings, http, operatorToken: token.value, secretKey, acme }
+  const config = { ...settings, http, operatorToken: token.value, secretKey, runnerToken, acme }
   return { config, ports, place, logDir, records, operatorTokenFile: token.file }
 }
 

@@ -55,3 +55,12 @@ export function buildEnvironment(
     ...variables(at.home),
   }
 }
+
+/**
+ * Packs the variables of the commands into one, which the relay unpacks for them: set by themselves they would steer the relay, such as by
+ * `NODE_COMPILE_CACHE`. In base64 the most that they may have fits into the 128 KiB of one variable.
+ */
+export function packVariables(variables: Readonly<Record<string, string>>): Record<string, string> {
+  const packed = Object.entries(variables).map(([name, value]) => `${name}=${value}`)
+  return packed.length === 0 ? {} : { PLINTH_PACKED: Buffer.from(packed.join('\0')).toString('base64') }
+}

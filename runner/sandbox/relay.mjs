@@ -21,8 +21,10 @@ await once(process, 'disconnect')
 entrance.close()
 
 const local = 'localhost,127.0.0.1,::1'
+const { PLINTH_PACKED: packed = '', ...given } = process.env
 const env = {
-  ...process.env,
+  ...given,
+  ...unpack(packed),
   HTTP_PROXY: proxy,
   HTTPS_PROXY: proxy,
   NO_PROXY: local,
@@ -72,6 +74,12 @@ function run(program, args) {
       ended(signal ? 128 + constants.signals[signal] : status)
     })
   })
+}
+
+/** The variables that `packVariables` has packed. */
+function unpack(packed) {
+  const entries = Buffer.from(packed, 'base64').toString().split('\0').filter(Boolean)
+  return Object.fromEntries(entries.map((entry) => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]))
 }
 
 /** Node closes its own at every start of a program. */

@@ -5,7 +5,7 @@ import type { CgroupLimits, Cgroups } from './cgroup.ts'
 import type { MemoryUse } from './cgroup-memory.ts'
 import { type Ended, runConfined, type Step } from './confine.ts'
 import { type EgressPolicy, openEgress } from './egress.ts'
-import { type BuildTools, buildEnvironment } from './environment.ts'
+import { type BuildTools, buildEnvironment, packVariables } from './environment.ts'
 import type { Slot } from './slots.ts'
 import { watchMemory, watchThrashing } from './watch.ts'
 import type { Workspace } from './workspace.ts'
@@ -16,6 +16,8 @@ export interface ConfinedRequest {
   readonly workspace: Workspace
   readonly slot: Slot
   readonly commands: readonly Step[]
+  /** For the commands, beside what the platform sets. */
+  readonly variables?: Readonly<Record<string, string>>
   /** The folder of the source where the commands run, with a slash at its end. The default is the source itself. */
   readonly folder?: string
   /** The default is Node 20 alone. */
@@ -56,7 +58,7 @@ export function createRunInCgroup({ build, cgroups, egress, supportDir }: RunInC
     let watchdog: Disposable | undefined
     try {
       const ended = await runConfined(
-        { bwrap, uid: slot.uid, cgroup, view: viewOf(workspace, tools, bwrap !== undefined, run.limits) },
+        { bwrap, uid: slot.uid, cgroup, view: viewOf(request, tools, bwrap !== undefined, run.limits) },
         { commands, folder },
         {
           // without a namespace it would count every process of the runner's own user
@@ -80,12 +82,14 @@ export function createRunInCgroup({ build, cgroups, egress, supportDir }: RunInC
     }
   }
 
-  function viewOf({ source, home }: Workspace, tools: BuildTools, isIsolated: boolean, limits: CgroupLimits) {
-    const { node, packageManager, generator, made, variables } = tools
+  function viewOf(request: ConfinedRequest, tools: BuildTools, isIsolated: boolean, limits: CgroupLimits) {
+    const { source, home } = request.workspace
+    const { node, packageManager, generator, made } = tools
     const outside = { toolchain: node, packageManager, generator, home, caBundle: join(supportDir, 'ca.pem') }
     const mounted = { packageManager: packageManager && inside.packageManager, generator: generator && inside.generator }
     const at = isIsolated ? { ...inside, ...mounted } : outside
-    const env = buildEnvironment({ ...at, made: made && `${at.home}/${made}` }, limits, variables)
+    const paths = { ...at, made: made && `${at.home}/${made}` }
+    const env = { ...buildEnvironment(paths, limits, tools.variables), ...packVariables(request.variables ?? {}) }
     return { supportDir, toolchainDir: node, packageManagerDir: packageManager, generatorDir: generator, source, home, env }
   }
 }

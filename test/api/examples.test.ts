@@ -88,6 +88,16 @@ const shown = (project: TestProject): Record<string, () => Promise<Input>> => {
       await w.call(`DELETE /api/v1/sites/${site_id}`, { key: project.key })
       return {}
     },
+    async list_env() {
+      const { site_id } = await ofSite()
+      const variables = {
+        API_URL: { value: 'https://api.example.com' },
+        CMS_TOKEN: { value: 'x', secret: true, contexts: ['production'] },
+      }
+      for (const [name, json] of Object.entries(variables))
+        await w.call(`PUT /api/v1/sites/${site_id}/env/${name}`, { key: project.key, json })
+      return { site_id }
+    },
     list_deploys: ofDeploy,
     get_deploy_status: ofDeploy,
     get_logs: ofDeploy,

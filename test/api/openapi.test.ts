@@ -69,6 +69,7 @@ test('O03: every example of the document runs as it is', async () => {
     'update_site',
     'set_site_enabled',
     'change_site_subdomain',
+    'set_env',
     'deploy_files',
     'check_deploy',
     'deploy_manifest',
@@ -79,7 +80,10 @@ test('O03: every example of the document runs as it is', async () => {
   let last: any
   for (const { route, requestBody } of withExample) {
     const json = requestBody?.content['application/json']?.example
-    const { status, body } = await w.call(route.replace('{site_id}', siteId), { key: owner.key, json })
+    const { status, body } = await w.call(route.replace('{site_id}', siteId).replace('{name}', 'API_URL'), {
+      key: owner.key,
+      json,
+    })
     expect([route, status, body]).toEqual([route, 200, expect.anything()])
     if (siteId === '') siteId = body.id
     if (body.status) last = body

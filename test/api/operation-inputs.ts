@@ -23,6 +23,12 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { deploy_id: (await w.call(`POST /api/v1/sites/${id}/deploys`, sent)).body.id }
   }
 
+  async function ofVariable(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    await w.call(`PUT /api/v1/sites/${id}/env/API_URL`, { key: owner.key, json: { value: 'https://api.example.com' } })
+    return { site_id: id, name: 'API_URL' }
+  }
+
   async function ofDomain(): Promise<Input> {
     const { id } = await makeSite(w, owner)
     const json = { domain: `${randomName()}.example.com` }
@@ -64,6 +70,9 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
       await w.call(`POST /api/v1/sites/${id}/subdomain-change`, { key: owner.key, json: { subdomain: randomName() } })
       return { site_id: id }
     },
+    list_env: ofSite,
+    set_env: async () => ({ ...(await ofSite()), name: 'API_URL', value: 'https://api.example.com' }),
+    delete_env: ofVariable,
     list_deploys: ofSite,
     deploy_site: ofSite,
     deploy_files: async () => ({ ...(await ofSite()), files: [page('x')] }),

@@ -86,6 +86,9 @@ describe.each([
     await call('set_site_enabled', { site_id, enabled: false })
     expect(await call('get_site', { site_id })).toEqual(await rest(`sites/${site_id}`))
     expect(await call('list_sites')).toEqual(await rest('sites'))
+    expect(await call('set_env', { site_id, name: 'A', value: 'x', secret: true })).toMatchObject({ name: 'A', value: null })
+    expect(await call('list_env', { site_id })).toEqual(await rest(`sites/${site_id}/env`))
+    expect(await call('delete_env', { site_id, name: 'A' })).toEqual({ ok: true })
     const { id: domain_id } = await call('set_custom_domain', { site_id, domain: `${randomName()}.example.com` })
     expect(await call('verify_domain', { domain_id })).toMatchObject({ verified: false, a_record: { ok: false } })
     // its workflow looks again between the two calls

@@ -17,6 +17,7 @@ import type { KeptLimits } from '../../runner/install/kept-limits.ts'
 import { openBuildDeps } from '../../runner/runner.ts'
 import type { SandboxStatus } from '../../runner/sandbox/isolation.ts'
 import type { SandboxLimits } from '../../runner/sandbox/sandbox.ts'
+import type { VariablesAnswer } from '../../runner/variables.ts'
 import type { BuildInput } from '../../workflows/contract/builds.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 
@@ -27,6 +28,8 @@ export function expectIsolation({ level, problems }: SandboxStatus): void {
   const need = `these tests need a working bubblewrap: ${problems.join('; ')}`
   expect(level, need).toBe(isRoot ? 'A' : "A'")
 }
+
+const noVariables = { values: {}, secrets: [] }
 
 export type BuildFiles = Readonly<Record<string, string | MadeEntry>>
 
@@ -75,6 +78,7 @@ export async function openBuilder({
     cas,
     buildLogs,
     log,
+    readVariables: async () => noVariables,
     sandboxLimits: limits,
     keptLimits: caching,
     readingLimits: reading,
@@ -94,6 +98,7 @@ export async function openBuilder({
         timeoutMs?: number
         signal?: AbortSignal
         input?: Partial<BuildInput>
+        variables?: VariablesAnswer
         /** Of the site. */
         settings?: OwnSettings
         onPhase?: (phase: Phase) => void
@@ -105,9 +110,10 @@ export async function openBuilder({
       const deploy_id = options.input?.deploy_id ?? randomUUID()
       const build = { ...config.build, ...(options.timeoutMs ? { timeoutMs: options.timeoutMs } : {}) }
       const result = await runBuild(
-        { ...deps, config: { build } },
+        { ...deps, config: { build }, readVariables: async () => options.variables ?? noVariables },
         {
           deploy_id,
+          run: { attempt: 0, run_id: 'r' },
           project_id: 'p',
           site_id: 's',
           source_sha256: source.sha256,

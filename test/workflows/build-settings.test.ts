@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { tarGz } from '../infra/archives.ts'
-import { makeSite } from '../make.ts'
+import { archiveOf, makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
 // The build settings of a site, through the public face, with builds in the real sandbox.
@@ -20,7 +19,7 @@ const set = async (json: object) => {
 }
 
 async function deploy(files: Record<string, string>, query = ''): Promise<any> {
-  const bytes = tarGz(Object.entries(files).map(([name, data]) => ({ name, data })))
+  const bytes = archiveOf(files)
   const call = `POST /api/v1/sites/${site.id}/deploys${query}`
   const { body } = await w.call(call, { key: owner.key, bytes, type: 'application/gzip' })
   return await w.ended(body.id, owner.key)

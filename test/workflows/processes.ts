@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Role } from '../../infra/config/setting.ts'
+import { deriveRunnerToken } from '../../infra/crypto/runner-token.ts'
 import { childEnvironment } from '../../infra/local/environment.ts'
-import type { World } from '../world.ts'
+import { secretKey, type World } from '../world.ts'
 
 /** The worker and the runner of a world without them, as processes of their own that a test may kill. */
 export interface Processes extends AsyncDisposable {
@@ -17,6 +18,8 @@ export function openProcesses(w: World): Processes {
     ...w.config,
     database: { ...w.config.database, url: w.database.url },
     temporal: { ...w.config.temporal, ...w.temporal },
+    apiUrl: w.base,
+    runnerToken: deriveRunnerToken(secretKey),
   }
   const running = new Map<Role, ChildProcess>()
 

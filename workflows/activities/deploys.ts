@@ -15,7 +15,7 @@ export function createDeployActivities(services: Services): DeployActivities {
       const claimed = await runs.claimDeploy(db, run, clock())
       if (!claimed) return undefined
       const { status, has_source, is_stored, ...work } = claimed
-      const input = has_source ? await findBuildInput(services, run.deploy_id) : undefined
+      const input = has_source ? await findBuildInput(services, run) : undefined
       log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
       if (status === 'ready') return { ...work, task: { kind: 'publish' } }
       if (input) return { ...work, task: { kind: 'build', input } }

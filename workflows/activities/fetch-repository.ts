@@ -91,10 +91,10 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
     return waits ? ({ outcome: 'away', error, retry_after_ms } as const) : undefined
   }
 
-  async function fetched({ deploy_id }: DeployRunInput, git: GitSource, facts: string): Promise<FetchResult | undefined> {
-    const input = await findBuildInput(deps, deploy_id)
+  async function fetched(run: DeployRunInput, git: GitSource, facts: string): Promise<FetchResult | undefined> {
+    const input = await findBuildInput(deps, run)
     if (!input) return undefined
-    const { size } = await deps.buildLogs.read(deploy_id, 0, 0)
+    const { size } = await deps.buildLogs.read(run.deploy_id, 0, 0)
     return { outcome: 'fetched', input: { ...input, log_bytes: size }, git, facts }
   }
 

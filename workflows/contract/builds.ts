@@ -2,9 +2,11 @@ import type { BuildSettings } from '../../core/build-settings.ts'
 import type { TrustLevel } from '../../core/build-trust.ts'
 import type { BuildMode } from '../../core/deploy.ts'
 
-/** The input of a build: ids, hashes and limits. The runner has no database, so this is everything that it needs. */
+/** The input of a build: ids, hashes and limits. The runner has no database; all else that it needs are the variables, which it reads from the api. */
 export interface BuildInput {
   readonly deploy_id: string
+  /** The run that has the permit of the build. */
+  readonly run: { readonly attempt: number; readonly run_id: string }
   readonly project_id: string
   readonly site_id: string
   /** The source archive in the CAS. */
