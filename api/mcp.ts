@@ -26,6 +26,7 @@ A file that is not in the list is gone; get_manifest shows what is live, and an 
 For larger sites or a build use deploy_site with a tar.gz or zip in base64; with a package.json at its root it is built with npm.
 A deploy answers at once with the status queued. Call get_deploy_status every second or two until it is active or failed; error says why,
 and get_logs shows what a build has printed: read on from next_offset until done. recommendations never block a deploy.
+cancel_deploy ends a deploy that is queued or building, and retry_deploy deploys the same source again.
 With activate=false it ends as ready: get_preview_url shows it to people, activate_deploy publishes it or rolls back to an earlier deploy.
 Tools that take confirm cannot be undone: ask the person first, then send confirm=true.
 A failing tool answers isError with {status, message}; the message says what to do next.

@@ -464,6 +464,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deploys/{deploy_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry a deploy
+         * @description Deploys the same source again, as a new deploy: the same commit of a git deploy, the same files, or the archive of a failed deploy. Archives of failed deploys are kept for 7 days, the newest three of a site.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["retry_deploy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/deploys/{deploy_id}/activate": {
         parameters: {
             query?: never;
@@ -1310,7 +1332,7 @@ export interface components {
         Conflict: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "files_deleted" | "not_connected";
+                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "not_connected";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -3001,6 +3023,66 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    retry_deploy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the deploy. */
+                deploy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "number": 2,
+                     *       "title": null,
+                     *       "status": "queued",
+                     *       "waiting_for": "a free worker",
+                     *       "error": null,
+                     *       "source_kind": "files",
+                     *       "build_mode": "copy",
+                     *       "is_preview": false,
+                     *       "artifacts_purged": false,
+                     *       "activate": true,
+                     *       "skipped_paths": [],
+                     *       "file_count": 1,
+                     *       "total_bytes": 32,
+                     *       "git": null,
+                     *       "preview_url": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "started_at": null,
+                     *       "finished_at": null,
+                     *       "activated_at": null,
+                     *       "build_seconds": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Deploy"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];

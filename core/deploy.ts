@@ -11,6 +11,7 @@ export type BuildMode = (typeof buildModes)[number]
 /** The statuses in which each action on a deploy is allowed (the specification's deploy states table). */
 export const deployActions = {
   cancel: ['queued', 'building'],
+  retry: ['ready', 'active', 'failed', 'superseded'],
   activate: ['ready', 'active', 'superseded'],
   purge: ['ready', 'superseded', 'failed'],
   preview: ['ready', 'superseded'],

@@ -56,6 +56,7 @@ export const errorCodes = {
   domain_taken: code(['conflict'], 'The domain is attached to a site already.'),
   in_trash: code(['conflict'], 'The site is in the trash.'),
   wrong_status: code(['conflict'], 'The status of the deploy does not allow the request.'),
+  source_gone: code(['conflict'], 'The source of the deploy is not kept any more.'),
   files_deleted: code(['conflict'], 'The files of the deploy were deleted.'),
   not_connected: code(['conflict'], 'No repository is connected to the site.'),
   too_large: code(['too_large'], 'The body is too large.'),

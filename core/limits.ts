@@ -15,6 +15,10 @@ export const sweepGraceMs = 24 * 3_600_000
 export const uploadPeriodMs = 15 * 60_000
 /** The log of a build is kept this long. */
 export const buildLogPeriodMs = 90 * 24 * 3_600_000
+/** The archive of a failed deploy is kept this long, so that it can be retried. */
+export const failedSourcePeriodMs = 7 * 24 * 3_600_000
+/** The archives of failed deploys that a site keeps. */
+export const maxFailedSources = 3
 /** The lifetime of a preview link, from its issue or the latest push to its branch. For so long it keeps the files of its deploy. */
 export const previewLinkPeriodMs = 30 * 24 * 3_600_000
 /** A repeated delivery of a webhook is recognised for this long (addendum E24). */

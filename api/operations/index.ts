@@ -1,6 +1,6 @@
 import type { Operation } from '../operation.ts'
 import { approve_git_preview, delete_git_preview, list_git_previews } from './branch-previews.ts'
-import { cancel_deploy } from './cancel-retry.ts'
+import { cancel_deploy, retry_deploy } from './cancel-retry.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
 import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
 import {
@@ -58,6 +58,7 @@ export const operations: readonly Operation[] = [
   list_deploy_files,
   get_logs,
   cancel_deploy,
+  retry_deploy,
   activate_deploy,
   get_preview_url,
   revoke_preview_url,

@@ -10,14 +10,16 @@ import { grantFreePermits } from './permits.ts'
 
 // What follows from the end of a build, in the transaction that ends it.
 
-/** Releases the objects that are not needed after a build: its source, and its files when they are refused. */
+/** Releases the objects that are not needed after a build: its source, unless the deploy keeps it, and its files when they are refused. */
 export async function releaseSource(
   tx: Tx,
-  build: Pick<DeployRow, 'source_sha256'> | undefined,
+  changed: Pick<DeployRow, 'source_sha256'>,
+  before: Pick<DeployRow, 'source_sha256'> | undefined,
   refused: readonly string[],
   now: Date,
 ): Promise<void> {
-  const hashes = [...refused, ...(build?.source_sha256 ? [build.source_sha256] : [])]
+  const source = changed.source_sha256 === null ? before?.source_sha256 : undefined
+  const hashes = [...refused, ...(source ? [source] : [])]
   await releaseObjects(tx, hashes, { now, published: false })
 }
 
@@ -38,7 +40,7 @@ export async function meter(tx: Tx, projectId: string, result: BuildResult, now:
 }
 
 /**
- * Settles a deploy that has just failed without a result of its build: its source is released, its permit goes to the next build, and its forge
+ * Settles a deploy that has just failed without a result of its build: its permit goes to the next build, and its forge
  * gets a report.
  * @param before the deploy as it was
  */
@@ -50,9 +52,9 @@ export async function settleFailure(
     before,
     outcome,
     now,
-  }: { readonly before: Parameters<typeof releaseSource>[1]; readonly outcome: BuildOutcomeName; readonly now: Date },
+  }: { readonly before: Parameters<typeof releaseSource>[2]; readonly outcome: BuildOutcomeName; readonly now: Date },
 ): Promise<void> {
-  await releaseSource(tx, before, [], now)
+  await releaseSource(tx, changed, before, [], now)
   await addTotal(tx, changed, outcome)
   await grantFreePermits(tx, services, { project_id: changed.project_id, now })
   // of a commit that was not fetched, only the push is known

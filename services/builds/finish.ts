@@ -1,5 +1,4 @@
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { overStorageQuota } from '../../core/plans.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
@@ -17,8 +16,10 @@ import { showBranchPreview } from '../previews/branch-previews.ts'
 import { type ProjectRow, withProjectOfDeploy } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { lockSiteOf } from '../sites/sites.ts'
-import { addBlobsOfDeploy, bytesOf, newBlobs, storageBytes } from '../storage/blobs.ts'
+import { addBlobsOfDeploy, bytesOf, newBlobs } from '../storage/blobs.ts'
 import { markRepaired } from '../storage/health.ts'
+import { makeRoom, overQuota } from '../storage/quota.ts'
+import { releaseObjects } from '../storage/released-objects.ts'
 import { holdSweeper } from '../storage/unneeded-objects.ts'
 import type { Tx } from '../transact.ts'
 import { addTotal, meter, releaseSource, reportEnd, settleFailure } from './endings.ts'
@@ -54,7 +55,7 @@ export async function finishBuild(
       await addTotal(tx, changed, result.outcome === 'cancelled' ? 'cancelled' : error ? 'failed' : 'built')
       await grantFreePermits(tx, services, { project_id: project.id, now })
     }
-    await releaseSource(tx, build, error ? objectsOf(result, files) : [], now)
+    await releaseSource(tx, changed, build, error ? objectsOf(result, files) : [], now)
     if (error || isPreview) await reportEnd(tx, changed)
     tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy built'))
     if (error) return { status: 'failed', error, cancelled: changed.cancelled }
@@ -98,7 +99,7 @@ export async function findFailure({ db }: Services, deploy: DeployInput): Promis
 /** Why the artifact cannot be published; undefined when it can. */
 async function refusal(
   tx: Tx,
-  { cas, config }: Services,
+  services: Services,
   project: ProjectRow,
   { deploy_id }: runs.DeployRun,
   result: BuildResult,
@@ -108,11 +109,9 @@ async function refusal(
   if (result.outcome === 'cancelled') return cancelledByOperator
   const added = await newBlobs(tx, project.id, files)
   const needed = [result.manifest_sha256, ...added.map((blob) => blob.sha256)]
-  if ((await findMissing(cas, needed)).length > 0) return sweptAway
-  const limit = config.plans[project.plan].storage_bytes
-  if (limit === null) return undefined
-  const bytes = (await storageBytes(tx, project.id, { deploy: deploy_id })) + bytesOf(added)
-  return bytes > limit ? overStorageQuota(project.plan, limit) : undefined
+  if ((await findMissing(services.cas, needed)).length > 0) return sweptAway
+  const room = { addedBytes: bytesOf(added), deploy: deploy_id }
+  return (await makeRoom(tx, services, project, room)) ? undefined : overQuota(services, project)
 }
 
 const sweptAway = 'the files of this build were removed, because it took more than a day to publish them; deploy again'
@@ -146,7 +145,7 @@ async function finishedBefore(
   if (cancelled) {
     const now = clock()
     await meter(tx, cancelled.project_id, result, now)
-    await releaseSource(tx, undefined, objectsOf(result, files), now)
+    await releaseObjects(tx, objectsOf(result, files), { now, published: false })
   }
   return endOf(await runs.findDeployOfRun(tx, run))
 }

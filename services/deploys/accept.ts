@@ -5,6 +5,7 @@ import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
 import { addBlobsOfDeploy, type Blob, bytesOf, missingBlobs, newBlobs, unknownBlob } from '../storage/blobs.ts'
 import type { PendingUpload } from '../storage/pending-upload.ts'
+import { requireRoom } from '../storage/quota.ts'
 import type { Tx } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 import { type DeployRow, insertDeploy, type NewDeploy } from './deploys.ts'
@@ -37,7 +38,9 @@ export function acceptDeploy(
   return upload.accept(async (tx, project) => {
     const added = 'files' in deploy ? await newBlobs(tx, project.id, deploy.files) : [deploy.source]
     if ('files' in deploy) requireReferences(deploy, added)
-    await checkDeployGates(tx, services, project, { addedBytes: bytesOf(added), activate: deploy.activate, upload: upload.id })
+    const room = { addedBytes: bytesOf(added), upload: upload.id }
+    await checkDeployGates(tx, services, project, { ...room, activate: deploy.activate })
+    await requireRoom(tx, services, project, room)
     const { source_kind, activate, title } = deploy
     const content =
       'files' in deploy ? { copy: deploy.copy, recommendations: deploy.recommendations?.() } : { source: deploy.source }

@@ -30,6 +30,8 @@ export interface NewDeploy {
   readonly recommendations?: readonly Recommendation[] | undefined
   /** What the push said about the commit of a git deploy. */
   readonly git?: GitSource | null
+  /** The commit to fetch instead of the head of the branch. */
+  readonly fetch_commit?: string
   /** The preview that a git deploy is for; null is the branch that goes live. */
   readonly git_preview_id?: string | null
 }

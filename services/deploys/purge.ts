@@ -8,19 +8,20 @@ import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
 import { lockSiteOf } from '../sites/sites.ts'
 import { removeBlobsOfDeploy } from '../storage/blobs.ts'
+import { releaseObjects } from '../storage/released-objects.ts'
 import type { Tx } from '../transact.ts'
 import { type DeployRow, findDeploy } from './deploys.ts'
 import { readFiles } from './files.ts'
 
 /**
- * Deletes the files of a deploy; its record stays. The flag, the project's use of the storage and the preview links change in one transaction.
+ * Deletes the files of a deploy, and its archive if that is kept; its record stays. The flag, the project's use of the storage and the preview links change in one transaction.
  * @param stillWanted asked under the locks, for a choice that was made before them
  * @returns false when its status forbids it, it was purged before, or it is not wanted any more
  * @throws AppError `unavailable` when the storage does not answer; nothing has changed then
  */
 export async function purgeDeploy(
   services: Services,
-  deploy: Pick<DeployRow, 'id' | 'site_id' | 'project_id' | 'manifest_sha256'>,
+  deploy: Pick<DeployRow, 'id' | 'site_id' | 'project_id' | 'manifest_sha256' | 'source_sha256'>,
   stillWanted: (tx: Tx) => Promise<boolean> = async () => true,
 ): Promise<boolean> {
   const { log, clock } = services
@@ -30,6 +31,7 @@ export async function purgeDeploy(
     await lockSiteOf(tx, 'deploys', id)
     if (!(await stillWanted(tx)) || !(await markPurged(tx, project_id, id))) return false
     await removeBlobsOfDeploy(tx, deploy, files, clock())
+    if (deploy.source_sha256 !== null) await releaseObjects(tx, [deploy.source_sha256], { now: clock(), published: false })
     const ended = await endLinksToDeploy(tx, id)
     const branches = ended.flatMap(({ git_preview_id }) => git_preview_id ?? [])
     if (branches.length > 0) {
@@ -63,7 +65,7 @@ const notPurgeable = (status: string) =>
 function markPurged(tx: Tx, projectId: string, id: string): Promise<DeployRow | undefined> {
   return tx
     .updateTable('deploys')
-    .set({ artifacts_purged: true })
+    .set({ artifacts_purged: true, source_sha256: null })
     .where('project_id', '=', projectId)
     .where('id', '=', id)
     .where('status', 'in', deployActions.purge)

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { previewLinkPeriodMs } from '../../core/limits.ts'
+import { failedSourcePeriodMs, maxFailedSources, previewLinkPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { closeExpiredBranchPreviews, listSitesOfExpiredBranchPreviews } from '../previews/branch-previews.ts'
@@ -15,7 +15,8 @@ import { purgeDeploy } from './purge.ts'
 const expiryOf = ({ clock }: Services) => new Date(clock().getTime() - previewLinkPeriodMs)
 
 /**
- * Purges the inactive deploys of a site beyond those that its plan keeps for a rollback, and ends expired preview links.
+ * Purges the inactive deploys of a site beyond those that its plan keeps for a rollback, and the sources of failed ones that are kept no longer,
+ * and ends expired preview links.
  * A deploy with a current link is neither counted nor purged. Returns the number of purged deploys; may be repeated.
  * @throws AppError `unavailable` when the storage does not answer; the rest is left for the next time
  */
@@ -32,6 +33,7 @@ export async function applyRetention(services: Services, siteId: string): Promis
     const isExcess = async (tx: Db) => (await listExcess(tx)).some(({ id }) => id === deploy.id)
     if (await purgeDeploy(services, deploy, isExcess)) purged += 1
   }
+  for (const deploy of await listOldSources(services, siteId)) if (await purgeDeploy(services, deploy)) purged += 1
   for (const { deploy_id } of await listExpiredLinks(db, issuedAfter, siteId)) {
     await transact(services, async (tx) => {
       await lockSiteOf(tx, 'deploys', deploy_id)
@@ -58,13 +60,17 @@ async function closeOldBranchPreviews(services: Services, siteId: string, pushed
 }
 
 /**
- * Runs {@link applyRetention} for every site with an expired preview. A site that fails is logged and left for the next time. Returns the
+ * Runs {@link applyRetention} for every site with an expired preview or source. A site that fails is logged and left for the next time. Returns the
  * number of purged deploys.
  */
 export async function applyRetentionEverywhere(services: Services): Promise<number> {
   const { db, log } = services
   const expiry = expiryOf(services)
-  const expired = [...(await listExpiredLinks(db, expiry)), ...(await listSitesOfExpiredBranchPreviews(db, expiry))]
+  const expired = [
+    ...(await listExpiredLinks(db, expiry)),
+    ...(await listSitesOfExpiredBranchPreviews(db, expiry)),
+    ...(await listOldSources(services)),
+  ]
   let purged = 0
   for (const site_id of new Set(expired.map((preview) => preview.site_id))) {
     try {
@@ -74,6 +80,19 @@ export async function applyRetentionEverywhere(services: Services): Promise<numb
     }
   }
   return purged
+}
+
+/** Failed deploys of a site, or of all, whose source is kept although it is too old, or three later ones are kept. */
+async function listOldSources({ db, clock }: Services, siteId?: string): Promise<DeployRow[]> {
+  const before = new Date(clock().getTime() - failedSourcePeriodMs)
+  const ofSite = siteId === undefined ? sql`` : sql`and site_id = ${siteId}`
+  const { rows } = await sql<DeployRow>`
+    select * from (
+      select *, row_number() over (partition by site_id order by seq desc) as place from deploys
+      where status = 'failed' and not artifacts_purged and (source_sha256 is not null or manifest_sha256 is not null) ${ofSite}
+    ) as kept
+    where place > ${maxFailedSources} or finished_at < ${before}`.execute(db)
+  return rows
 }
 
 /**

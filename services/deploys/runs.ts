@@ -114,7 +114,10 @@ export function failDeploy(
 
 type BuildEnd = Omit<Updateable<DB['deploys']>, 'skipped_paths'> & { readonly skipped_paths?: string[] }
 
-/** Ends a build. Its source is not needed any more, whatever the result. */
+/** The source of a failed deploy, if it is an archive, which can be retried: a repository still has its commit. */
+const keptSource = sql<string | null>`case when source_kind = 'archive' then source_sha256 end`
+
+/** Ends a build. */
 function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd, now: Date): Promise<DeployRow | undefined> {
   // the signal that a runner has begun may be lost or late, but a build with a result has begun
   const began = change.build_mode ? new Date(now.getTime() - (change.build_seconds ?? 0) * 1000) : null
@@ -126,7 +129,7 @@ function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd
       skipped_paths: sql<string[]>`skipped_paths || ${skipped_paths ?? []}::text[]`,
       started_at: eb.fn.coalesce('started_at', sql<Date | null>`${began}::timestamptz`),
       finished_at: now,
-      source_sha256: null,
+      source_sha256: change.status === 'failed' ? keptSource : null,
     }))
     .where('id', '=', run.deploy_id)
     .where('attempt', '=', run.attempt)
@@ -140,7 +143,7 @@ function endBuild(tx: Tx, run: DeployRun, { skipped_paths, ...change }: BuildEnd
 export function cancelUnended(tx: Tx, id: string, error: string, now: Date): Promise<DeployRow | undefined> {
   return tx
     .updateTable('deploys')
-    .set({ status: 'failed', cancelled: true, error, finished_at: now, source_sha256: null })
+    .set({ status: 'failed', cancelled: true, error, finished_at: now, source_sha256: keptSource })
     .where('id', '=', id)
     .where('status', 'in', deployActions.cancel)
     .returningAll()

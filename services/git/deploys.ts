@@ -47,6 +47,7 @@ export function joinWaitingDeploy(tx: Tx, { site_id, git_preview_id, git }: Push
     .where('status', '=', 'queued')
     .where('turn_at', 'is', null)
     .where('source_sha256', 'is', null)
+    .where('fetch_commit', 'is', null)
     .where((eb) => {
       const later = eb
         .selectFrom('deploys as later')
@@ -75,6 +76,8 @@ export interface GitFetch {
   readonly project_id: string
   readonly source_sha256: string | null
   readonly git: GitSource | null
+  /** The commit to fetch, of a retry; null fetches the head. */
+  readonly fetch_commit: string | null
   /** Whether it goes live; otherwise it is for a preview. */
   readonly activate: boolean
   readonly repo_url: string | null
@@ -92,7 +95,14 @@ export function findGitFetch(db: Db, run: DeployRun): Promise<GitFetch | undefin
     .selectFrom('deploys')
     .leftJoin('git_connections', 'git_connections.site_id', 'deploys.site_id')
     .leftJoin('git_previews', 'git_previews.id', 'deploys.git_preview_id')
-    .select(['deploys.site_id', 'deploys.project_id', 'deploys.source_sha256', 'deploys.git', 'deploys.activate'])
+    .select([
+      'deploys.site_id',
+      'deploys.project_id',
+      'deploys.source_sha256',
+      'deploys.git',
+      'deploys.activate',
+      'deploys.fetch_commit',
+    ])
     .select(['repo_url', 'git_connections.branch', 'token_sealed', 'git_previews.ref as preview_ref', 'fetch_ref'])
     .select(sql<boolean>`coalesce(git_previews.closed_at is null and git_previews.approved, false)`.as('may_build'))
     .where('deploys.id', '=', run.deploy_id)

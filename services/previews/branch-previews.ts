@@ -57,6 +57,12 @@ export function findBranchPreview(db: Db, siteId: string, ref: string): Promise<
   return db.selectFrom('git_previews').selectAll().where('site_id', '=', siteId).where('ref', '=', ref).executeTakeFirst()
 }
 
+/** Undefined when the preview is closed, or may not be built. */
+export function findOpenPreview(db: Db, id: string): Promise<BranchPreviewRow | undefined> {
+  const open = db.selectFrom('git_previews').selectAll().where('id', '=', id).where('closed_at', 'is', null)
+  return open.where('approved', '=', true).executeTakeFirst()
+}
+
 /** A preview with its link, if it has had one, and its newest deploy in any status. */
 export interface ListedBranchPreview extends BranchPreviewRow {
   readonly deploy_id: string | null

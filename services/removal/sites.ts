@@ -64,7 +64,7 @@ export function listDeploysToPurge(
     .selectAll()
     .where('site_id', '=', siteId)
     .where('artifacts_purged', '=', false)
-    .where('manifest_sha256', 'is not', null)
+    .where((eb) => eb.or([eb('manifest_sha256', 'is not', null), eb('source_sha256', 'is not', null)]))
     .$if(page.afterId !== undefined, (query) => query.where('id', '>', page.afterId ?? ''))
     .orderBy('id')
     .limit(page.limit)

@@ -4,7 +4,7 @@ import { cancelledSignal, restoredSignal, trashStart } from '../../workflows/con
 import { bumpRoutes } from '../feeds/routes.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
-import { checkStorage } from '../storage/quota.ts'
+import { requireRoom } from '../storage/quota.ts'
 import { transact } from '../transact.ts'
 import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
 import { checkSiteQuota } from './quotas.ts'
@@ -63,7 +63,7 @@ export function restoreSite(
     if (found.purging) throw conflict('the site is being removed for good: its time in the trash is over')
     if (project.suspended) throw suspended(project)
     await checkSiteQuota(tx, services, project)
-    await checkStorage(tx, services, project, { addedBytes: 0 })
+    await requireRoom(tx, services, project, { addedBytes: 0 })
     await signalWorkflows(tx, [restoredSignal({ site_id, purge_at })])
     const restored = { deletion_scheduled_at: null, updated_at: services.clock() }
     await tx.updateTable('sites').set(restored).where('id', '=', site_id).execute()

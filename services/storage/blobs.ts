@@ -45,6 +45,17 @@ const sourceBytes = (projectId: string, deploy: string | undefined) => sql<numbe
   ) as sources
 )::bigint`
 
+/** The size of the archives that failed deploys keep. */
+export async function keptSourceBytes(db: Db, projectId: string): Promise<number> {
+  const { rows } = await sql<{ bytes: number }>`
+    select coalesce(sum(bytes), 0)::bigint as bytes from (
+      select max(source_bytes) as bytes from deploys
+      where project_id = ${projectId} and status = 'failed' and not artifacts_purged and source_sha256 is not null
+      group by source_sha256
+    ) as sources`.execute(db)
+  return rows[0]?.bytes ?? 0
+}
+
 /** The sizes of the project's blobs among these, by hash; blobs with damaged objects are left out. */
 export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {
   if (hashes.length === 0) return new Map()

@@ -5,7 +5,7 @@ import type { ProjectRow } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { findBlobSizes, stageBlob } from './blobs.ts'
 import { beginUpload, chargedBytes, type PendingUpload, type Upload } from './pending-upload.ts'
-import { checkStorage } from './quota.ts'
+import { checkStorage, requireRoom } from './quota.ts'
 
 const empty = () => invalid('the blob is empty; send 1 byte to 50 MB')
 const tooLarge = () => new AppError('too_large', 'the blob is larger than 50 MB; publish such a file in an archive')
@@ -35,7 +35,7 @@ export async function receiveBlob(
 
   const existed = await upload.accept(async (tx, locked) => {
     const held = (await findBlobSizes(tx, id, [sha256])).has(sha256)
-    if (!held) await checkStorage(tx, services, locked, { addedBytes: size, upload: upload.id })
+    if (!held) await requireRoom(tx, services, locked, { addedBytes: size, upload: upload.id })
     await stageBlob(tx, id, { sha256, size }, clock())
     return held
   })

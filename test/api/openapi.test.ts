@@ -112,6 +112,7 @@ test('the links lead from what makes a thing to what takes its id', () => {
     'list_deploy_files',
     'get_logs',
     'cancel_deploy',
+    'retry_deploy',
     'activate_deploy',
     'get_preview_url',
     'revoke_preview_url',

@@ -87,6 +87,7 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     list_deploy_files: () => deployed(),
     get_logs: () => deployed(),
     cancel_deploy: ofWaitingDeploy,
+    retry_deploy: () => deployed(),
     activate_deploy: () => deployed(false),
     get_preview_url: () => deployed(false),
     revoke_preview_url: () => deployed(false),

@@ -43,7 +43,7 @@ describe.each([
 ] as const)('the official client %s', (_how, mode) => {
   test('J01 J02 J03 J04 C06: lists and calls every tool, and each answers as REST does', async () => {
     await using client = await connect(owner.key, mode)
-    expect(client.getInstructions()?.split('\n')).toHaveLength(11)
+    expect(client.getInstructions()?.split('\n')).toHaveLength(12)
     const { tools } = await client.listTools()
     expect(tools.map((tool) => tool.name)).toEqual(toolNames)
     const called = new Set<string>()
@@ -79,9 +79,10 @@ describe.each([
     expect(await call('deploy_site', { site_id, source_base64 })).toMatchObject({ status: 'queued', source_kind: 'archive' })
     const cancelled = await call('cancel_deploy', { deploy_id: (await rest(`sites/${site_id}/deploys?limit=1`))[0].id })
     expect(cancelled).toMatchObject({ status: 'failed', error: 'cancelled by key full' })
+    expect(await call('retry_deploy', { deploy_id: cancelled.id })).toMatchObject({ status: 'queued', source_kind: 'archive' })
     // the newest is in work, so its fields may change between the two calls
     const ids = (deploys: { id: string }[]) => deploys.map((deploy) => deploy.id)
-    expect(ids(await call('list_deploys', { site_id, limit: 3 }))).toEqual(ids(await rest(`sites/${site_id}/deploys`)))
+    expect(ids(await call('list_deploys', { site_id, limit: 4 }))).toEqual(ids(await rest(`sites/${site_id}/deploys`)))
     await call('update_site', { site_id, name: 'Renamed', description: null })
     await call('set_site_enabled', { site_id, enabled: false })
     expect(await call('get_site', { site_id })).toEqual(await rest(`sites/${site_id}`))

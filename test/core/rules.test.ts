@@ -107,6 +107,7 @@ describe('subdomains', () => {
 describe('states of a deploy', () => {
   const expected: Record<DeployAction, string[]> = {
     cancel: ['queued', 'building'],
+    retry: ['ready', 'active', 'failed', 'superseded'],
     activate: ['ready', 'active', 'superseded'],
     purge: ['ready', 'failed', 'superseded'],
     preview: ['ready', 'superseded'],

@@ -58,7 +58,7 @@ test('B01 B02 B05 B07 X01 D25: a project is built on Node 20, goes live, and its
   expect((await w.call(`GET /api/v1/sites/${site.id}/manifest`, { key: owner.key })).body).toEqual([])
 })
 
-test('what a refused or failed build has stored leaves at once, and so does the source of every build', async () => {
+test('what a refused or failed build has stored leaves at once; its archive stays until its files are deleted', async () => {
   const project = await w.project('free')
   const site = await makeSite(w, project)
   const kept = await w.ended((await send(project, site.id, { 'index.html': 'kept '.repeat(MB / 3) })).id, project.key)
@@ -74,10 +74,12 @@ test('what a refused or failed build has stored leaves at once, and so does the 
   expect(await w.ended(over.id, project.key)).toMatchObject({ status: 'failed', error: expect.stringContaining('quota') })
   const broken = await send(project, site.id, built('exit 3'))
   expect(await w.ended(broken.id, project.key)).toMatchObject({ status: 'failed' })
+  expect(await stored()).toHaveLength(before.length + 2)
+  for (const { id } of [over, broken]) await w.call(`DELETE /api/v1/deploys/${id}`, { key: project.key })
   expect(await stored()).toEqual(before)
 })
 
-test('an archive counts against the storage until its deploy has ended, and then what it has become', async () => {
+test('an archive counts against the storage until its deploy has succeeded, and then what it has become', async () => {
   const project = await w.project('free')
   const [site, other] = [await makeSite(w, project), await makeSite(w, project)]
   const noise = () => randomBytes(1.2 * MB).toString('latin1')
@@ -98,6 +100,7 @@ test('an archive counts against the storage until its deploy has ended, and then
   expect((await w.ended(slow.id, project.key)).status).toBe('failed')
   const { status, total_bytes } = await w.ended(second.id, project.key)
   expect(status).toBe('active')
+  // the archive of the cancelled deploy has made room
   expect(await stored()).toBe(total_bytes)
 })
 

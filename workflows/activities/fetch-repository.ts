@@ -55,7 +55,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
     if ('refused' in what) return await refuse(line, what.refused)
     const archive = join(dir, `${run.run_id}-${attempt}.tar.gz`)
     try {
-      await line(`fetching ${what.name} of ${what.repo_url}`)
+      await line(`fetching ${asked.fetch_commit ? `commit ${asked.fetch_commit.slice(0, 7)}` : what.name} of ${what.repo_url}`)
       const { allowPrivate } = config.git
       const caFile = config.inherited.NODE_EXTRA_CA_CERTS
       const found = await fetcher.fetch({ ...what, token, archive, allowPrivate, caFile, signal })
@@ -114,11 +114,11 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
 
 /** The repository and ref to fetch, or why nothing is fetched. */
 function whatToFetch(asked: GitFetch) {
-  const { repo_url, branch, activate, preview_ref, fetch_ref } = asked
+  const { repo_url, branch, activate, preview_ref, fetch_ref, fetch_commit } = asked
   if (repo_url === null || branch === null) return { refused: disconnected }
-  if (activate) return { repo_url, name: branch, ref: branch }
+  if (activate) return { repo_url, name: branch, ref: fetch_commit ?? branch }
   if (preview_ref === null || fetch_ref === null || !asked.may_build) return { refused: closed }
-  return { repo_url, name: preview_ref, ref: fetch_ref }
+  return { repo_url, name: preview_ref, ref: fetch_commit ?? fetch_ref }
 }
 
 const disconnected = 'the repository was disconnected; connect it and deploy again'

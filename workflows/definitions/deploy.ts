@@ -21,6 +21,7 @@ import {
   type DeployReport,
   type DeployRunInput,
   type DeployTask,
+  type FailedBuild,
   type FinishedBuild,
   type RetentionActivities,
 } from '../contract/deploys.ts'
@@ -95,11 +96,17 @@ export async function deploy(input: DeployInput): Promise<DeployReport> {
   if (work.task.kind !== 'publish') {
     const finished = await building.run(() => finish(run, work, progress))
     if (!finished) return await lost(run, progress)
-    if (finished.status === 'failed') return progress.failed(finished)
+    if (finished.status === 'failed') return await failed(work, finished, progress)
     if (finished.preview) progress.previewUpdated(finished.preview)
   }
   // a cancellation comes too late from here on
   return await CancellationScope.nonCancellable(() => publish(run, work, progress))
+}
+
+/** Sources of failed deploys are kept for retries, but not all of them. */
+async function failed(work: ClaimedWork, failure: FailedBuild, progress: DeployProgress): Promise<DeployReport> {
+  if (work.source_kind !== 'git') await CancellationScope.nonCancellable(() => purgeOld(work, progress))
+  return progress.failed(failure)
 }
 
 /** The run does not own the deploy: it was cancelled before it began, its site was removed, or another run works on it. */
