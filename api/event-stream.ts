@@ -49,7 +49,7 @@ function wantsEvents(koa: Koa): boolean {
   const follow = new URLSearchParams(koa.querystring).getAll('follow')
   if (follow.length > 1) throw unprocessable('follow: give it once')
   if (follow.length === 0) return koa.get('accept').includes('text/event-stream')
-  if (follow[0] !== 'true' && follow[0] !== 'false') throw unprocessable('follow: must be true or false')
+  if (follow[0] !== 'true' && follow[0] !== 'false') throw unprocessable('follow must be true or false')
   return follow[0] === 'true'
 }
 

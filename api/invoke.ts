@@ -9,6 +9,7 @@ import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
 import type { Operation } from './operation.ts'
+import { schemaText } from './schema-text.ts'
 
 /** The input of a call before it is checked. Only operations with raw bytes get the upload, and only those with large bodies the texts. */
 export interface RawCall {
@@ -59,7 +60,7 @@ function parseInput(
 ): Record<string, unknown> {
   const issue = wrongEntry(schema, raw)
   if (issue) throw refusalOf(issue, raw, pathNames)
-  const parsed = schema.safeParse(raw)
+  const parsed = schema.safeParse(raw, { error: schemaText })
   if (parsed.success) return parsed.data
   const [first] = parsed.error.issues
   throw first ? refusalOf(first, raw, pathNames) : unprocessable('the input is not valid')
@@ -79,7 +80,7 @@ function wrongEntry(schema: z.ZodObject, raw: Record<string, unknown>): Issue | 
       return undefined
     }
     for (const [index, entry] of value.entries()) {
-      const [issue] = z.safeParse(member.element, entry).error?.issues ?? []
+      const [issue] = z.safeParse(member.element, entry, { error: schemaText }).error?.issues ?? []
       if (issue) return { ...issue, path: [name, index, ...issue.path] }
     }
   }
@@ -89,10 +90,11 @@ function wrongEntry(schema: z.ZodObject, raw: Record<string, unknown>): Issue | 
 function refusalOf(issue: Issue, raw: Record<string, unknown>, pathNames: readonly string[]): AppError {
   const path = issue.path.map(String).join('.')
   if (pathNames.includes(path)) return notFound('there is nothing with this id')
-  if (issue.code === 'invalid_type' && issue.expected === 'string' && isAbsent(raw, issue.path)) {
-    return invalid(`${path} is missing`)
+  if (isAbsent(raw, issue.path)) {
+    if (issue.code === 'invalid_type' && issue.expected === 'string') return invalid(`${path} is missing`)
+    return unprocessable(`${path} is missing: it ${issue.message}`)
   }
-  return unprocessable(path === '' ? issue.message : `${path}: ${issue.message}`)
+  return unprocessable(path === '' ? issue.message : `${path} ${issue.message}`)
 }
 
 function isAbsent(raw: unknown, path: readonly PropertyKey[]): boolean {

@@ -28,7 +28,7 @@ A deploy answers at once with the status queued. Call get_deploy_status every se
 and get_logs shows what a build has printed: read on from next_offset until done. recommendations never block a deploy.
 cancel_deploy ends a deploy that is queued or building, and retry_deploy deploys the same source again.
 With activate=false it ends as ready: get_preview_url shows it to people, activate_deploy publishes it or rolls back to an earlier deploy.
-Tools that take confirm cannot be undone: ask the person first, then send confirm=true.
+Tools that take confirm cannot be undone, delete_site only within 24 hours: ask the person first, then send confirm=true.
 A failing tool answers isError with {status, message}; the message says what to do next.
 400 and 422: correct the arguments. 402: the plan does not allow it, and the message names the plan that does; do not retry.
 403: the key's scope is too low. 404: not in this project. 409: wrong state or quota. 429 and 503: wait, then repeat.`
@@ -150,8 +150,9 @@ const answer = (structuredContent: Arguments, body: unknown, meta: Arguments) =>
 /** @throws AppError `invalid` (addendum E3) */
 function requireConfirmation(op: Operation, { confirm }: Arguments): void {
   if (!op.tool?.confirm || confirm === true) return
+  const consequence = op.tool.undo === undefined ? 'cannot be undone' : `can only be undone ${op.tool.undo}`
   throw invalid(
-    `${op.id} cannot be undone; ask whether it is wanted, then repeat the call with confirm: true`,
+    `${op.id} ${consequence}; ask whether it is wanted, then repeat the call with confirm: true`,
     'confirmation_required',
   )
 }

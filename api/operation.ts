@@ -24,6 +24,8 @@ export interface ToolHints {
   readonly destructive?: boolean
   /** The tool is destructive: it refuses a call without `confirm: true`. REST does not ask. */
   readonly confirm?: boolean
+  /** How what the tool does is undone, as the end of a sentence; without it, the refusal says that it cannot be. */
+  readonly undo?: string
 }
 
 /** What a stream of events ends with: its client leaves, or the server drains. */

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
-import { isBranchName, isCommitId, judgeRepoUrl } from '../core/git-remotes.ts'
+import { isBranchName, isCommitId, isPrivateName, judgeRepoUrl } from '../core/git-remotes.ts'
 import type { Config } from '../infra/config.ts'
 import { isPublicAddress } from '../infra/net/public-address.ts'
 import { command, folder, readBuildSettings } from './build-settings.ts'
@@ -65,9 +65,11 @@ function readRepoUrl({ git }: Config, text: string): string {
   const verdict = judgeRepoUrl(text, git)
   if (verdict.kind === 'bad') throw invalid(`repo_url ${verdict.reason}`)
   const host = new URL(verdict.url).hostname.replace(/^\[|\]$/g, '')
-  const isPrivate = isIP(host) ? !isPublicAddress(host) : /(^|\.)localhost(\.localdomain)?$/.test(host)
+  const isPrivate = isIP(host) ? !isPublicAddress(host) : isPrivateName(host)
   if (isPrivate && !git.allowPrivate)
-    throw invalid('repo_url leads into a private network; use the public address of the repository')
+    throw invalid(
+      'repo_url leads into a private network; use the public address of the repository, or ask the operator to set PLINTH_ALLOW_PRIVATE_GIT',
+    )
   return verdict.url
 }
 

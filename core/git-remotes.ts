@@ -19,15 +19,21 @@ export function judgeRepoUrl(text: string, { allowPrivate }: RepoUrlRules): Repo
     return bad('is an ssh address; use the https:// address of the repository')
   const url = URL.parse(text)
   if (!url || !/^[a-z]+:\/\//i.test(text)) return bad('is not an address; use the https:// address of the repository')
-  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) return bad('must start with https://')
+  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:'))
+    return bad('must start with https://, unless the operator sets PLINTH_ALLOW_PRIVATE_GIT')
   if (url.username !== '' || url.password !== '') return bad('contains a user or a password; give the token in `token` instead')
-  if (url.port !== '' && !allowPrivate) return bad('names a port; only 443 is used')
+  if (url.port !== '' && !allowPrivate)
+    return bad('names a port; only 443 is used, unless the operator sets PLINTH_ALLOW_PRIVATE_GIT')
   if (!hostForm.test(url.hostname)) return bad('has a host that is no host name; leave out a dot at its end')
   if (url.search !== '' || url.hash !== '') return bad('has a query or a fragment; use the address that `git clone` takes')
   const path = withoutEnd(url.pathname, '/')
   if (path === '') return bad('names no repository; add its path')
   return { kind: 'ok', url: `${url.origin}${path}` }
 }
+
+/** Names that only a private network resolves: without a dot, or below a suffix that is reserved for such networks (RFC 6761, 6762, 8375; ICANN). */
+export const isPrivateName = (host: string) =>
+  !host.includes('.') || /\.(internal|local|localhost|localdomain|home\.arpa)$/.test(host)
 
 const maxRefBytes = 255
 

@@ -37,7 +37,7 @@ export const references = {
   projects: {
     title: 'Plinth API',
     about: (baseUrl) => `<p>Send <code>Authorization: Bearer &lt;key&gt;</code> to ${code(baseUrl)}. ${conventions}
-The same operations are tools of the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.
+Operations that name a tool are also called through the MCP server at <code>/mcp</code>. For machines: <a href="/api/v1/openapi.json">openapi.json</a>, <a href="/llms.txt">llms.txt</a>.
 <a href="/docs/operator">The operator of this installation has more</a>.</p>
 <p>In the commands, <code>$KEY</code> is a key of your project; replace the names in braces.</p>`,
     key: { label: 'Your key, kept in this tab only', placeholder: 'svc_…', variable: 'KEY' },

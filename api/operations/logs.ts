@@ -55,6 +55,6 @@ export const get_logs = operation({
 
 /** @throws AppError `unprocessable` */
 function offsetOf(lastEventId: string): number {
-  if (!/^\d{1,15}$/.test(lastEventId)) throw unprocessable('Last-Event-ID: must be the id of an event of this log')
+  if (!/^\d{1,15}$/.test(lastEventId)) throw unprocessable('Last-Event-ID must be the id of an event of this log')
   return Number(lastEventId)
 }

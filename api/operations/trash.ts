@@ -13,7 +13,7 @@ export const delete_site = operation({
     'Moves a site to the trash: it is no longer served, and is removed for good at deletion_scheduled_at. Until then restore_site brings it back.',
   tag,
   rest: 'DELETE /api/v1/sites/{site_id}',
-  tool: { confirm: true },
+  tool: { confirm: true, undo: 'within 24 hours by restore_site, after which the site is removed for good' },
   scope: 'full',
   input: z.object({ site_id }),
   load: siteOfCaller,

@@ -35,6 +35,7 @@ export const line = (maxLength: number) =>
     .string()
     .regex(new RegExp(`^(?=.*\\S)\\P{Cc}{1,${maxLength}}$`, 'u'), `must be one line of 1 to ${maxLength} characters`)
     .refine((given) => given.isWellFormed(), 'must be text')
+    .meta({ minLength: 1, maxLength })
 
 export const description = text(maxDescriptionLength)
 

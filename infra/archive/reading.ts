@@ -1,5 +1,6 @@
 import { AppError, invalid } from '../../core/errors.ts'
 import { createEntryFilter, type EntryFilter } from './entry-filter.ts'
+import { printable } from './skipped-paths.ts'
 
 export interface ArchiveFile {
   /** Normalised, relative, unique, inside the tree, and never below another file. */
@@ -26,8 +27,8 @@ export interface ArchiveReading extends ArchiveOptions {
   readonly countEntry: () => void
   /** Counts bytes of files. @throws AppError above the limit */
   readonly countBytes: (bytes: number) => void
-  /** Counts all inflated bytes, including skipped entries. @throws AppError when they are out of proportion */
-  readonly countInflated: (bytes: number) => void
+  /** Counts all inflated bytes, including skipped entries. @throws AppError that names the file when they are out of proportion */
+  readonly countInflated: (bytes: number, file: string | undefined) => void
 }
 
 // deflate shrinks by 1032 at most, and only uniform bytes come near; a small archive may do so without harm
@@ -50,11 +51,11 @@ export function startReading(size: number, options: ArchiveOptions): ArchiveRead
       bytes += more
       if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
     },
-    countInflated(more) {
+    countInflated(more, file) {
       inflated += more
       if (inflated > 2 * options.maxBytes + harmlessBytes) throw new AppError('conflict', options.overMaxBytes)
       if (inflated > harmlessBytes && inflated > size * maxRatio) {
-        throw invalid(`the archive inflates to more than ${maxRatio} times its size, as no site does; pack the folder again`)
+        throw zipBomb(file)
       }
     },
   }
@@ -62,3 +63,8 @@ export function startReading(size: number, options: ArchiveOptions): ArchiveRead
 
 export const tooManyEntries = (maxEntries: number) =>
   new AppError('conflict', `the archive has more than ${maxEntries} entries; leave out what the site does not need`)
+
+function zipBomb(file: string | undefined) {
+  const found = file === undefined ? 'the archive is' : `at ${printable(file)} the archive turns out to be`
+  return invalid(`${found} a zip bomb: it inflates to more than ${maxRatio} times its size; leave out the file that does so`)
+}

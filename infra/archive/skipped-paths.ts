@@ -30,7 +30,8 @@ export function createSkippedPaths() {
 }
 export type SkippedPaths = ReturnType<typeof createSkippedPaths>
 
-function printable(path: string): string {
+/** A path, which may be hostile, as it is shown: cut, and without control characters. */
+export function printable(path: string): string {
   // cut first, because paths can be thousands of characters long
   const clean = path
     .slice(0, shownCharacters)

@@ -22,6 +22,8 @@ class TarReader {
   #hasFailed = false
   /** The parser has seen the end marker. */
   #hasEnded = false
+  /** The name of the entry that is being read. */
+  #entry: string | undefined
   /** Settles when every entry so far has been handled. */
   #handled: Promise<void> = Promise.resolve()
 
@@ -35,6 +37,7 @@ class TarReader {
     })
     this.#parser.on('ignoredEntry', (entry: ReadEntry) => this.#skip(entry))
     this.#parser.on('entry', (entry: ReadEntry) => {
+      this.#entry = entry.path
       // the parser emits the next entry when this one is read, possibly before its file is closed
       this.#handled = this.#handled.then(() => this.#handle(entry))
       this.#handled.catch((error: unknown) => this.#fail(error))
@@ -62,7 +65,7 @@ class TarReader {
       // the parser would unpack a second layer by itself, uncounted
       if (isFirst && chunk[0] === 0x1f && chunk[1] === 0x8b) throw invalid('the archive is compressed twice; send a plain tar.gz')
       isFirst = false
-      this.#reading.countInflated(chunk.length)
+      this.#reading.countInflated(chunk.length, this.#hasEnded ? undefined : this.#entry)
       if (this.#hasFailed) await this.#failure.promise
       // padding after the end marker would pile up in the parser
       if (!this.#hasEnded && !parser.write(chunk)) await this.#orFailure(once(parser, 'drain'))

@@ -43,7 +43,7 @@ async function* contentOf(zip: ZipFile, entry: Entry, path: string, reading: Arc
   let sum = 0
   try {
     for await (const chunk of (await zip.openReadStreamPromise(entry)) as AsyncIterable<Buffer>) {
-      reading.countInflated(chunk.length)
+      reading.countInflated(chunk.length, path)
       reading.countBytes(chunk.length)
       sum = crc32(chunk, sum)
       yield chunk

@@ -11,8 +11,14 @@ const usage = `Creates a project and prints its first key, once. Plinth has to b
 
 /** `npm run project:create`: what an operator could do with curl. */
 async function createProject(): Promise<string> {
-  const options = { name: { type: 'string' }, email: { type: 'string' }, plan: { type: 'string', default: 'free' } } as const
+  const options = {
+    help: { type: 'boolean' },
+    name: { type: 'string' },
+    email: { type: 'string' },
+    plan: { type: 'string', default: 'free' },
+  } as const
   const { values } = parseArgs({ options, strict: true })
+  if (values.help) return usage
   if (!values.name || !values.email) throw new ConfigError(usage)
   const config = loadConfig()
   const token = config.operatorToken ?? (await readSecret(join(config.dataDir, 'operator-token')))

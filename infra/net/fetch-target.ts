@@ -39,7 +39,10 @@ export async function admitUrl(url: URL, admission: Admission): Promise<readonly
   const family = isIP(host)
   const addresses = family > 0 ? [{ address: host, family }] : await pinned(host, admission)
   if (!allowPrivate && !addresses.every(({ address }) => isPublic(address))) {
-    throw new FetchError('forbidden', `${host} does not have public addresses only; private networks are not reached from here`)
+    throw new FetchError(
+      'forbidden',
+      `${host} does not have public addresses only; private networks are not reached from here, unless the operator sets PLINTH_ALLOW_PRIVATE_GIT`,
+    )
   }
   return addresses
 }

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { replacedEmail } from '../../core/domain-emails.ts'
+import { isVerified } from '../../core/domain-state.ts'
+import { readable } from '../../core/emails.ts'
 import { conflict } from '../../core/errors.ts'
 import { unprovenDomainPeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
@@ -11,7 +13,15 @@ import type { Tx } from '../transact.ts'
 import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
 import { resumeClaim } from './claims.ts'
 import { removeUnproven } from './detach.ts'
-import { type DomainRecord, findDomain, insertDomain, isDomainAttached, noSuchDomain, type WantedDomain } from './domains.ts'
+import {
+  type AttachedDomain,
+  type DomainRecord,
+  findAttached,
+  findDomain,
+  insertDomain,
+  noSuchDomain,
+  type WantedDomain,
+} from './domains.ts'
 import { checkDomainClaims, checkDomainQuota } from './quotas.ts'
 
 /**
@@ -30,7 +40,8 @@ export function attachDomain(
     const site = await lockSite(tx, project_id, site_id)
     const wanted = { domain, project_id }
     const unprovenBefore = new Date(now.getTime() - unprovenDomainPeriodMs)
-    if (await isDomainAttached(tx, wanted, unprovenBefore)) throw attached(domain)
+    const attached = await findAttached(tx, wanted, unprovenBefore)
+    if (attached) throw attachedElsewhere(wanted, attached)
     if (project.suspended) throw suspended(project)
     await checkDomainQuota(tx, services, project)
     if (!site || site.deletion_scheduled_at) throw inTrash()
@@ -42,7 +53,7 @@ export function attachDomain(
       { ...wanted, ...(await resumeClaim(tx, wanted, now)), site_id, verification_token: randomBytes(32).toString('hex') },
       { now, next_check_at: new Date(now.getTime() + config.dns.checkIntervalMs) },
     )
-    if (!row) throw attached(domain)
+    if (!row) throw justTaken(domain)
     const record = await findDomain(tx, project_id, row.id)
     if (!record) throw noSuchDomain()
     await startWorkflow(tx, connectionStart(services, record))
@@ -65,8 +76,26 @@ async function replaceUnproven(
   await queueEmailToOwner(tx, replaced.project_id, replacedEmail(wanted.domain), options)
 }
 
-const attached = (domain: string) =>
-  conflict(`the domain ${domain} is attached to a site already: delete it there first, or use another`, 'domain_taken')
+function attachedElsewhere({ domain, project_id }: WantedDomain, found: AttachedDomain) {
+  const taken = (reason: string) => conflict(`the domain ${domain} is attached already: ${reason}`, 'domain_taken')
+  if (found.project_id === project_id) {
+    const place = `your site ${found.site_name} (${found.site_id})`
+    return taken(
+      found.trashed
+        ? `${place} in the trash has it; restore the site to delete the domain there`
+        : `${place} has it; delete it there first`,
+    )
+  }
+  if (isVerified(found)) return taken('another project has proved that it owns it; use another domain')
+  const end = new Date(found.claimed_at.getTime() + unprovenDomainPeriodMs)
+  return taken(
+    `another project has added it without a proof; unless it proves it before, its claim ends on ${readable(end)}, and you can add it then`,
+  )
+}
+
+/** Another project has added it at the same moment. */
+const justTaken = (domain: string) =>
+  conflict(`the domain ${domain} is attached already: another project has just added it`, 'domain_taken')
 
 /** The workflow of an attempt to connect the domain. */
 export const connectionStart = ({ config }: Services, domain: DomainRecord) =>

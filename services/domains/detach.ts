@@ -9,7 +9,7 @@ import { signalWorkflows } from '../workflow-messages.ts'
 import { keepClaims } from './claims.ts'
 import { type DomainRecord, type DomainRow, noSuchDomain, type WantedDomain, withDomain } from './domains.ts'
 
-/** Removes a row that {@link isDomainAttached} does not count; undefined when there is none. */
+/** Removes a row that {@link findAttached} does not count; undefined when there is none. */
 export async function removeUnproven(
   tx: Tx,
   { domain, project_id }: WantedDomain,

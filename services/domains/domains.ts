@@ -72,15 +72,18 @@ export interface DomainClaim {
   readonly looked_up_at: Date | null
 }
 
-/** Whether the domain is attached: rows of other projects that are claimed since before `unprovenBefore` without a proof do not count. */
-export async function isDomainAttached(db: Db, { domain, project_id }: WantedDomain, unprovenBefore: Date): Promise<boolean> {
+/** Finds where the domain is attached: rows of other projects that are claimed since before `unprovenBefore` without a proof do not count. */
+export async function findAttached(db: Db, { domain, project_id }: WantedDomain, unprovenBefore: Date) {
   const row = await db
     .selectFrom('domains')
-    .select(['project_id', 'verified_at', 'claimed_at'])
-    .where('domain', '=', domain)
+    .innerJoin('sites', 'sites.id', 'domains.site_id')
+    .select(['domains.project_id', 'domains.site_id', 'domains.verified_at', 'domains.claimed_at', 'sites.name as site_name'])
+    .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
+    .where('domains.domain', '=', domain)
     .executeTakeFirst()
-  return row !== undefined && (row.project_id === project_id || isVerified(row) || row.claimed_at >= unprovenBefore)
+  return row && (row.project_id === project_id || isVerified(row) || row.claimed_at >= unprovenBefore) ? row : undefined
 }
+export type AttachedDomain = NonNullable<Awaited<ReturnType<typeof findAttached>>>
 
 /** Undefined when the domain is taken. */
 export function insertDomain(

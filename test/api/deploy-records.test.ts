@@ -57,9 +57,9 @@ describe('E31: title', () => {
   })
 
   test.each([
-    ['121 characters', 'x'.repeat(121), 'title: must have at most 120 characters'],
-    ['two lines', 'one\ntwo', 'title: must be one line without control characters'],
-    ['a terminal sequence', 'a\u001b[31m', 'title: must be one line without control characters'],
+    ['121 characters', 'x'.repeat(121), 'title must have at most 120 characters'],
+    ['two lines', 'one\ntwo', 'title must be one line without control characters'],
+    ['a terminal sequence', 'a\u001b[31m', 'title must be one line without control characters'],
   ])('%s are refused', async (_what, title, message) => {
     const { status, body } = await sendFiles({ files: [page('x')], title })
     expect([status, body.message]).toEqual([422, message])

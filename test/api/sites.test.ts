@@ -161,8 +161,8 @@ describe('S11: updating a site', () => {
   })
 
   test.each<[object, number, string]>([
-    [{ build_command: 'a\nb' }, 422, 'build_command: must be one line of 0 to 1000 characters'],
-    [{ install_command: 'a'.repeat(1001) }, 422, 'install_command: must be one line of 0 to 1000 characters'],
+    [{ build_command: 'a\nb' }, 422, 'build_command must be one line of 0 to 1000 characters'],
+    [{ install_command: 'a'.repeat(1001) }, 422, 'install_command must be one line of 0 to 1000 characters'],
     [{ build_command: 1 }, 422, 'build_command'],
     [{ output_dir: '.' }, 400, 'output_dir is the root of the source; name the folder that the build writes'],
     [{ output_dir: '../a' }, 400, 'output_dir contains ".."; name a folder of the source'],

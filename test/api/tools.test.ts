@@ -11,7 +11,7 @@ import { operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations/index.ts'
 import { maxArchiveBytes, maxToolBodyBytes } from '../../core/limits.ts'
 import { tarGz } from '../infra/archives.ts'
-import { makeSite, page, randomName } from '../make.ts'
+import { makeSite, openPreview, page, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
 let w: World
@@ -35,6 +35,24 @@ async function connect(key: string, mode: 'legacy' | { pin: string }) {
   const requestInit = { headers: { authorization: `Bearer ${key}` } }
   await client.connect(new StreamableHTTPClientTransport(new URL(`${w.base}/mcp`), { requestInit }))
   return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
+}
+
+type Call = (name: string, args?: Record<string, unknown>) => Promise<any>
+
+async function callGitTools(call: Call, site_id: string): Promise<void> {
+  const connection = { repo_url: 'https://git.example.com/ada/notes.git', branch: 'main' }
+  expect(await call('connect_git', { site_id, ...connection })).toMatchObject({ connected: true, ...connection })
+  expect(await call('get_git', { site_id })).toMatchObject(connection)
+  expect((await call('rotate_git_webhook', { site_id })).secret).toEqual(expect.any(String))
+  expect((await call('rotate_deploy_hook', { site_id })).url).toMatch(/\/hooks\/deploy\//)
+  expect(await call('remove_deploy_hook', { site_id, confirm: true })).toEqual({ ok: true })
+  const fork = { ref: 'pull:1', fetch_ref: 'refs/pull/1/head', pull_request: 1, from_fork: true }
+  const { id: preview_id } = await openPreview(w, owner, site_id, fork)
+  expect(await call('list_git_previews', { site_id })).toMatchObject([{ id: preview_id, approved: false }])
+  expect(await call('approve_git_preview', { site_id, preview_id })).toMatchObject({ approved: true })
+  expect(await call('delete_git_preview', { site_id, preview_id })).toEqual({ ok: true })
+  expect(await call('deploy_git', { site_id })).toMatchObject({ source_kind: 'git' })
+  expect(await call('disconnect_git', { site_id, confirm: true })).toEqual({ ok: true })
 }
 
 describe.each([
@@ -99,6 +117,7 @@ describe.each([
     const moving = await call('change_site_subdomain', { site_id, subdomain: randomName(), confirm: true })
     expect((await rest(`sites/${site_id}`)).pending_subdomain.subdomain).toBe(moving.pending_subdomain)
     expect(await call('cancel_site_subdomain_change', { site_id })).toMatchObject({ site_id, pending_subdomain: null })
+    await callGitTools(call, site_id)
     expect((await call('delete_site', { site_id, confirm: true })).deletion_scheduled_at).toEqual(expect.any(String))
     expect(await call('list_trashed')).toEqual(await rest('trashed-sites'))
     expect(await call('restore_site', { site_id })).toMatchObject({ id: site_id, deletion_scheduled_at: null })

@@ -183,6 +183,8 @@ test('npm run project:create makes a project and prints its first key once', asy
   expect(await response.json()).toMatchObject({ project_name: 'Shop', plan: 'pro', key: { scope: 'full' } })
   const wrong = await create('--name', 'Shop', '--email', 'owner@example.com', '--plan', 'gold')
   expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('plan')])
+  const help = await create('--help')
+  expect([help.exitCode, help.stdout]).toEqual([0, expect.stringContaining('--email')])
   const bare = await create()
   expect([bare.exitCode, bare.stderr]).toEqual([1, expect.stringContaining('--email')])
 })
