@@ -249,7 +249,7 @@ export interface paths {
         put?: never;
         /**
          * Deploy an archive
-         * @description Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build); otherwise the files are published as they are. Poll get_deploy_status until the status is active or failed.
+         * @description Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build), and so is a site of Hugo or MkDocs without an index.html; otherwise the files are published as they are. Poll get_deploy_status until the status is active or failed.
          *
          *     Needs the `editor` scope.
          */

@@ -43,7 +43,7 @@ export const deploy_site = operation({
   id: 'deploy_site',
   title: 'Deploy an archive',
   summary:
-    'Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build); otherwise the files are published as they are. Poll get_deploy_status until the status is active or failed.',
+    'Publishes a tar.gz or zip of a site. With a package.json at its root the project is built (npm ci && npm run build), and so is a site of Hugo or MkDocs without an index.html; otherwise the files are published as they are. Poll get_deploy_status until the status is active or failed.',
   tag,
   rest: 'POST /api/v1/sites/{site_id}/deploys',
   tool: {},
