@@ -22,11 +22,11 @@ const requests = (ids: { site_id: string; deploy_id: string; domain_id: string; 
   operations.flatMap((op) => {
     const shape = restShape(op)
     if (!shape) return []
-    const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => ids[name as keyof typeof ids])
+    const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => ids[name as keyof typeof ids] ?? 'x')
     const files = op.id === 'deploy_files' ? [page('x')] : [{ path: 'index.html', sha256: 'a'.repeat(64) }]
     const names = { name: 'x', subdomain: 'not-used-here', domain: 'not-used.example.com' }
     const repo_url = 'https://forge.example.com/not/used.git'
-    const json = shape.bodyNames.length > 0 ? { ...names, repo_url, enabled: true, files } : undefined
+    const json = shape.bodyNames.length > 0 ? { ...names, repo_url, enabled: true, files, value: 'x' } : undefined
     const raw = op.raw ? { bytes: Buffer.from('no archive'), type: 'application/gzip' } : {}
     return { op, request: `${shape.method} ${path}`, options: { ...(json && { json }), ...raw } }
   })

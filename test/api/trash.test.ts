@@ -103,6 +103,7 @@ describe('a site in the trash', () => {
     const repo_url = 'https://forge.example.com/ada/notes.git'
     await w.call(`PUT /api/v1/sites/${site.id}/git`, { key: owner.key, json: { repo_url } })
     const preview = await openPreview(w, owner, site.id)
+    await w.call(`PUT /api/v1/sites/${site.id}/env/x`, { key: owner.key, json: { value: 'x' } })
     await trash(w, owner, site.id)
     const archive = tarGz([{ name: 'index.html', data: 'x' }])
     const sha256 = createHash('sha256').update(archive).digest('hex')
@@ -115,8 +116,16 @@ describe('a site in the trash', () => {
       domain: `${randomName()}.example`,
       repo_url,
       preview_id: preview.id,
+      value: 'x',
     }
-    const withdrawing = ['delete_deploy', 'revoke_preview_url', 'disconnect_git', 'remove_deploy_hook', 'delete_git_preview']
+    const withdrawing = [
+      'delete_env',
+      'delete_deploy',
+      'revoke_preview_url',
+      'disconnect_git',
+      'remove_deploy_hook',
+      'delete_git_preview',
+    ]
     const bodies: Record<string, object> = {
       deploy_files: { files: [page('x')] },
       check_deploy: { files: [{ path: 'index.html', sha256 }] },
@@ -258,13 +267,14 @@ describe('when the time in the trash is over', () => {
       .insertInto('domains')
       .values({ ...domain, created_at: now, connecting_since: now })
       .execute()
+    expect((await w.call(`PUT /api/v1/sites/${site.id}/env/A`, { key: owner.key, json: { value: 'x' } })).status).toBe(200)
     await trash(w, owner, site.id)
     await gone(site.id)
     expect(await statusOf(w, owner, `deploys/${site.deploy.id}`)).toBe(404)
     expect((await restore(w, owner, site.id)).status).toBe(404)
     expect(await read(w, owner, 'trashed-sites')).toEqual([])
     expect((await usage()).storage_bytes).toBe(bytes)
-    for (const table of ['deploys', 'preview_links', 'domains', 'subdomains', 'subdomain_changes'] as const) {
+    for (const table of ['deploys', 'preview_links', 'domains', 'subdomains', 'subdomain_changes', 'site_variables'] as const) {
       const rows = await w.db.selectFrom(table).select('site_id').where('site_id', '=', site.id).execute()
       expect([table, rows]).toEqual([table, []])
     }
@@ -294,7 +304,7 @@ describe('when the time in the trash is over', () => {
       select distinct conrelid::regclass::text as name from pg_constraint
       where confrelid in ('sites'::regclass, 'deploys'::regclass)`.execute(w.db)
     const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
-    const known = ['deploys', 'domains', ...git, 'preview_links', 'sites', 'subdomain_changes', 'subdomains']
+    const known = ['deploys', 'domains', ...git, 'preview_links', 'site_variables', 'sites', 'subdomain_changes', 'subdomains']
     expect(rows.map((row) => row.name).sort()).toEqual(known)
   })
 
