@@ -78,6 +78,10 @@ const hints: readonly [RegExp, string][] = [
     'it needs another version of Node; write the one that it needs (18, 20, 22 or 24) into a file .nvmrc beside package.json',
   ],
   [
+    /Cannot read properties of null \(reading 'edgesOut'\)/,
+    'the npm of this Node cannot work out which packages fit; send a package-lock.json too, or write 24 into a file .nvmrc beside package.json',
+  ],
+  [
     /NoAdapterInstalled|Cannot use server-rendered pages without an adapter/,
     "Astro is set to write a server, which is not run here; remove output: 'server' and prerender = false",
   ],

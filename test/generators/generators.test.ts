@@ -11,11 +11,11 @@ beforeAll(async () => {
 })
 afterAll(() => builder[Symbol.asyncDispose]())
 
-const needsNode = /it needs another version of Node; write the one that it needs \(18, 20, 22 or 24\) into a file \.nvmrc/
+const needsNode = /into a file \.nvmrc beside package\.json/
 
 async function outcomeOf(files: BuildFiles) {
   const built = await builder.build(files)
-  if (built.outcome === 'failed') return built.error.split('\n')[0]
+  if (built.outcome === 'failed') return built.error
   expect(await built.read('index.html')).toMatch(/<!doctype html/i)
   return `live from ${/ from (\S+)\n$/.exec(built.log)?.[1]}`
 }

@@ -156,7 +156,7 @@ export const projects: readonly Project[] = [
     files: { ...next, 'next.config.mjs': "export default { output: 'export' }" },
     expected: /^live from out$/,
   },
-  { name: 'Nuxt', files: nuxt, expected: /nuxt build writes a server: run nuxt generate/, needsNewerNode: true },
+  { name: 'Nuxt', files: nuxt, expected: /nuxt build writes a server: run nuxt generate/ },
   { name: 'SvelteKit', files: svelteKit, expected: /set @sveltejs\/adapter-static in vite\.config\.js/, needsNewerNode: true },
   { name: 'SvelteKit 2', files: svelteKit2, expected: /set @sveltejs\/adapter-static in vite\.config\.js/ },
   {

@@ -75,6 +75,11 @@ test.each<[string, Partial<Failure>, RegExp]>([
   ],
   ['the engine of Astro', { log: 'Node.js v18.20.8 is not supported by Astro!\n' }, /needs another version of Node/],
   [
+    'an npm that stumbles over packages',
+    { log: "npm error Cannot read properties of null (reading 'edgesOut')\n" },
+    /write 24 into a file \.nvmrc/,
+  ],
+  [
     'Astro without its server',
     { log: '[NoAdapterInstalled] Cannot use server-rendered pages without an adapter.\n' },
     /remove output: 'server'/,
