@@ -1,5 +1,5 @@
 import { createTextFinder } from './find-texts.ts'
-import { formsOf } from './secret-forms.ts'
+import { formsOf, plainForms } from './secret-forms.ts'
 
 const masked = '[masked]'
 
@@ -41,8 +41,8 @@ export interface Masker {
 
 /** @param values of at least 4 characters; they are found in the usual encodings too, and line by line */
 export function createMasker(values: readonly string[]): Masker {
-  const forms = values.flatMap(formsOf)
-  if (forms.length === 0) return { mask: maskPatterns, begunAtEnd: () => 0 }
+  const forms = formsOf(values)
+  if (forms.size === 0) return { mask: maskPatterns, begunAtEnd: () => 0 }
   const finder = createTextFinder(forms)
   return {
     mask(text) {
@@ -59,6 +59,13 @@ export function createMasker(values: readonly string[]): Masker {
 }
 
 export const maskSecrets = (text: string, values: readonly string[] = []) => createMasker(values).mask(text)
+
+/** As `maskSecrets` for a short text, without what has to be prepared: of the values only themselves are found. */
+export function maskPlainSecrets(text: string, values: readonly string[]): string {
+  let shown = text
+  for (const form of plainForms(values)) if (form.length <= shown.length) shown = shown.replaceAll(form, masked)
+  return maskPatterns(shown)
+}
 
 function maskPatterns(text: string): string {
   if (!anyBeginning.test(text)) return text

@@ -1,63 +1,80 @@
 /** Shorter ones would mask half of the text. */
 const minLength = 4
-/** Of longer secrets, the forms that are unusual for their length are left out: all forms together have to fit into memory. */
-const maxInEveryForm = 4096
+/** Of all unusual forms together: a search for a million characters would take seconds and a quarter of a gigabyte to prepare. */
+const maxUnusualLength = 256 * 1024
 /** Columns at which `base64` and PEM break their lines. */
 const base64Columns = [76, 64]
 
 /**
- * The forms in which a secret may stand in one line of text: itself, line by line; as in JSON and in URLs; in base64, also as a part of
- * something longer.
+ * The forms in which secrets may stand in one line of text: themselves, line by line; as in JSON and in URLs; in base64. Where there is room,
+ * also in other alphabets of these encodings, in broken lines, and as a part of something longer in base64.
  */
-export function formsOf(secret: string): string[] {
-  if (secret.length < minLength) return []
-  const lines = secret.split(/[\r\n]/).map((line) => line.trim())
-  const forms = [...lines.flatMap(formsOfLine), ...base64Forms(secret.toWellFormed())]
-  return [...new Set(forms)].filter((form) => form.length >= minLength)
+export function formsOf(secrets: readonly string[]): Set<string> {
+  const long = secrets.filter((secret) => secret.length >= minLength)
+  const forms = new Set(long.flatMap(usualForms).filter((form) => form.length >= minLength))
+  let room = maxUnusualLength
+  for (const secret of long) {
+    // the forms of one secret are rarely longer than fifty of it
+    if (secret.length > room) continue
+    for (const form of unusualForms(secret)) {
+      if (form.length < minLength || form.length > room || forms.has(form)) continue
+      forms.add(form)
+      room -= form.length
+    }
+  }
+  return forms
 }
 
-function formsOfLine(line: string): string[] {
-  if (line.length < minLength) return []
-  const encoded = encodeURIComponent(line.toWellFormed())
-  const strict = encoded.replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`)
-  const inUrls = [encoded, strict, encodeURI(line.toWellFormed()), encoded.replaceAll('%2F', '/')]
-  const isShort = line.length <= maxInEveryForm
-  return [
+const linesOf = (secret: string) =>
+  secret
+    .split(/[\r\n]/)
+    .map((line) => line.trim())
+    .filter((line) => line.length >= minLength)
+
+/** The secrets themselves, line by line. */
+export const plainForms = (secrets: readonly string[]): Set<string> => new Set(secrets.flatMap(linesOf))
+
+function usualForms(secret: string): string[] {
+  const ofLines = linesOf(secret).flatMap((line) => [
     line,
     // logs are without control characters
     line.replace(/[^\P{Cc}\t]/gu, ''),
     JSON.stringify(line).slice(1, -1),
-    encoded,
-    ...(isShort
-      ? inUrls.flatMap((form) => [form, form.replaceAll('%20', '+')]).flatMap((form) => [form, withSmallDigits(form)])
-      : []),
-  ]
+    encodeURIComponent(line.toWellFormed()),
+  ])
+  return [...ofLines, base64(bytesOf(secret))]
 }
 
-const withSmallDigits = (encoded: string) => encoded.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
-
-function base64Forms(secret: string): string[] {
-  const bytes = new TextEncoder().encode(secret)
+function unusualForms(secret: string): string[] {
+  const bytes = bytesOf(secret)
   const whole = base64(bytes)
   const broken = base64Columns.flatMap((columns) => (whole.length > columns ? pieces(whole, columns) : []))
-  if (secret.length > maxInEveryForm) return [whole, ...broken]
   // of a longer text that holds it, by where it begins in a group of three bytes
   const inside = [0, 1, 2].map((before) => {
     const shifted = new Uint8Array(before + bytes.length)
     shifted.set(bytes, before)
     return base64(shifted).slice(Math.ceil((before * 8) / 6), Math.floor((shifted.length * 8) / 6))
   })
-  const forms = [whole, ...broken, ...inside]
-  return [
-    ...forms,
-    ...forms.map((form) =>
-      form
-        .replaceAll('+', '-')
-        .replaceAll('/', '_')
-        .replace(/={1,2}$/, ''),
-    ),
-  ]
+  const inBase64 = [whole, ...inside, ...broken]
+  return [...inBase64, ...inBase64.map(urlAlphabet), ...linesOf(secret).flatMap(formsInUrls)]
 }
+
+function formsInUrls(line: string): string[] {
+  const encoded = encodeURIComponent(line.toWellFormed())
+  const strict = encoded.replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`)
+  const all = [encoded, strict, encodeURI(line.toWellFormed()), encoded.replaceAll('%2F', '/')]
+  return all.flatMap((form) => [form, form.replaceAll('%20', '+')]).flatMap((form) => [form, withSmallDigits(form)])
+}
+
+const withSmallDigits = (encoded: string) => encoded.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
+
+const urlAlphabet = (encoded: string) =>
+  encoded
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replace(/={1,2}$/, '')
+
+const bytesOf = (secret: string) => new TextEncoder().encode(secret)
 
 function base64(bytes: Uint8Array): string {
   let text = ''

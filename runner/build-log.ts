@@ -1,7 +1,8 @@
+import { maskPlainSecrets } from '../core/masking.ts'
 import type { BuildLogs } from '../infra/build-logs/build-logs.ts'
 import type { Logger } from '../infra/log.ts'
 import { createByteRing } from './byte-ring.ts'
-import { createLogText, type LogText, recentLength } from './log-text.ts'
+import { createLogText, recentLength } from './log-text.ts'
 import { createLogWriter } from './log-writer.ts'
 import type { Reader } from './readers.ts'
 
@@ -56,8 +57,7 @@ export async function openBuildLog({
 }: BuildLogOptions): Promise<BuildLog> {
   const writer = createLogWriter(logs, log, deployId)
   const rest = createByteRing(endBytes)
-  // many and large secrets take a while to prepare
-  let own: LogText | undefined
+  const own = createLogText([])
   const reading = createReading(reader, write)
   const [before] = await Promise.all([writer.before(), reader.call('openLog', secrets)])
   /** The bytes of output so far, including earlier attempts. */
@@ -99,14 +99,12 @@ export async function openBuildLog({
   }
 
   function line(text: string): void {
-    if (reader.stopped.aborted) write(ownText().push(Buffer.from(`${isCut ? '\n' : ''}${text.slice(0, maxOwnLength)}\n`)))
+    if (reader.stopped.aborted) write(own.push(Buffer.from(`${isCut ? '\n' : ''}${maskOwn(text)}\n`)))
     else append(Buffer.from(endsLine ? `${text}\n` : `\n${text}\n`))
   }
 
-  function ownText(): LogText {
-    own ??= createLogText(secrets)
-    return own
-  }
+  /** Masks a text without the reader: in this process many and large secrets would hold up other builds. */
+  const maskOwn = (text: string) => maskPlainSecrets(text.slice(0, 4 * maxOwnLength), secrets).slice(0, maxOwnLength)
 
   async function close(): Promise<void> {
     stopWaiting()
@@ -124,7 +122,7 @@ export async function openBuildLog({
       return await reader.call('readRecentLog', copyOf(rest.end(recentLength)))
     },
     async mask(text) {
-      return reader.stopped.aborted ? ownText().mask(text) : await reader.call('maskText', text)
+      return reader.stopped.aborted ? maskOwn(text) : await reader.call('maskText', text)
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { createTextFinder } from '../../core/find-texts.ts'
-import { createMasker } from '../../core/masking.ts'
+import { createMasker, maskPlainSecrets } from '../../core/masking.ts'
+import { formsOf } from '../../core/secret-forms.ts'
 
 test.each<[string[], string, string]>([
   [['he', 'she', 'hers'], 'ushers he', 'u[][] []'.replace('[][]', '[]')],
@@ -86,4 +87,18 @@ test.each<[string, string[], string]>([
   const chunk = line.repeat(Math.ceil((64 * 1024) / line.length))
   for (let at = 0; at < 160; at++) masker.mask(chunk)
   expect((process.threadCpuUsage().user - began) / 1000).toBeLessThan(10_000)
+})
+
+test('E30: all forms of the most that one site may have are few enough to be searched for', () => {
+  for (const mark of ['x', '"', 'é', '%20', ' a+/']) {
+    const secrets = Array.from({ length: 16 }, (_, at) => `${at}${mark.repeat(4096 / mark.length - 3)}`)
+    const length = [...formsOf(secrets)].reduce((sum, form) => sum + form.length, 0)
+    expect(length, mark).toBeLessThan(1_000_000)
+  }
+})
+
+test('E30: without preparation, secrets themselves are masked line by line', () => {
+  expect(maskPlainSecrets('hunter2 and line one, line two, abc', ['hunter2', 'line one\nline two', 'abc'])).toBe(
+    '[masked] and [masked], [masked], abc',
+  )
 })
