@@ -1072,6 +1072,8 @@ export interface components {
                 name: string;
                 value: string;
             } | null;
+            /** @description What keeps every custom domain of this platform from being reached. */
+            warning: string | null;
             /** @description The domain of the site to which this one redirects, such as from www to the name without it. */
             redirects_to: string | null;
             /** @description Whether the A record leads visitors here; it never decides about `verified`. */
@@ -3311,6 +3313,7 @@ export interface operations {
                      *           ]
                      *         },
                      *         "cname": null,
+                     *         "warning": "no visitor reaches the platform at 127.0.0.1: ask the operator to set PLINTH_SERVING_IPS, or instead of the A record create a CNAME record at www.example.net that points to a public name of the platform's machine",
                      *         "redirects_to": null,
                      *         "a_record": null,
                      *         "certificate": {
@@ -3390,6 +3393,7 @@ export interface operations {
                      *         ]
                      *       },
                      *       "cname": null,
+                     *       "warning": "no visitor reaches the platform at 127.0.0.1: ask the operator to set PLINTH_SERVING_IPS, or instead of the A record create a CNAME record at www.example.org that points to a public name of the platform's machine",
                      *       "redirects_to": null,
                      *       "a_record": null,
                      *       "certificate": {

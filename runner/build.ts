@@ -4,6 +4,7 @@ import { buildSettingNames } from '../core/build-settings.ts'
 import type { BuildMode } from '../core/deploy.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
+import { skippedLines } from '../core/skipped-paths.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
 import type { BuildInput, BuildResult } from '../workflows/contract/builds.ts'
 import { type BuildContext, type BuildDeps, type Phase, SourceFault } from './build-context.ts'
@@ -78,6 +79,7 @@ async function buildIn(context: BuildContext, run: BuildRun): Promise<BuildResul
     const output = source.kind === 'build' ? await buildProject(context, source, commands, packages) : source.output
     const stored = await storeOutput(context, output)
     const facts = await factsOf(reader, commands.spentMs)
+    for (const line of skippedLines(facts.skipped_paths)) buildLog.line(line)
     await packages.keep()
     return { ...facts, ...stored, build_mode, outcome: 'built' }
   } catch (error) {

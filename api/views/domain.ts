@@ -65,6 +65,7 @@ export const Domain = z
       .object({ type: z.literal('CNAME'), name: z.string(), value: z.string() })
       .nullable()
       .describe('The record that the certificate of a wildcard domain needs; null for other domains.'),
+    warning: z.string().nullable().describe('What keeps every custom domain of this platform from being reached.'),
     redirects_to: z
       .string()
       .nullable()
@@ -97,11 +98,18 @@ function viewOf(config: Config, row: DomainRecord, redirects_to: string | null):
     txt: { type: 'TXT', name: verificationName(domain), value: verification_token },
     a: { type: 'A', name: domain, values: servingAddresses(config) },
     cname: zone === undefined ? null : { type: 'CNAME', name: challengeName(domain), value: challengeAlias(domain, zone) },
+    warning: loopbackWarning(config, domain),
     redirects_to,
     ...findingsOf(config, row),
     created_at: isoTime(row.created_at),
     verified_at: isoTimeOrNull(row.verified_at),
   }
+}
+
+/** Says what to do while the platform only knows loopback addresses, which lead visitors to their own machines. */
+function loopbackWarning({ dns }: Config, domain: string): string | null {
+  if (!dns.servingIps.every((address) => address.startsWith('127.') || address === '::1')) return null
+  return `no visitor reaches the platform at ${dns.servingIps.join(', ')}: ask the operator to set PLINTH_SERVING_IPS, or instead of the A record create a CNAME record at ${domain} that points to a public name of the platform's machine`
 }
 
 export const findingsOf = (config: Config, row: DomainRecord) => ({

@@ -72,6 +72,7 @@ describe('adding', () => {
       txt: { type: 'TXT', name: `_svc-verify.${domain}`, value: record.verification_token },
       a: { type: 'A', name: domain, values: [servingIp] },
       cname: null,
+      warning: null,
       redirects_to: null,
       a_record: null,
       certificate: { status: 'none', expires_at: null, error: null, next_try_at: null },

@@ -146,3 +146,15 @@ test.each([
   const { status, body } = await w.call(`PUT /api/v1/sites/${site.id}/git`, { key: owner.key, json: { repo_url } })
   expect([status, body.message]).toEqual([400, expect.stringContaining('PLINTH_ALLOW_PRIVATE_GIT')])
 })
+
+test('a domain that is added while the platform only knows loopback addresses has a warning that names the setting and a CNAME', async () => {
+  const site = await makeSite(w, owner)
+  const json = { domain: `${randomName()}.example.com` }
+  const { body } = await w.call(`POST /api/v1/sites/${site.id}/domains`, { key: owner.key, json })
+  expect(body.warning).toMatch(/127\.0\.0\.1: ask the operator to set PLINTH_SERVING_IPS, or .* CNAME record at .*\.example\.com/)
+  await using reachable = await world({ worker: false, env: { PLINTH_SERVING_IPS: '203.0.113.7' } })
+  const project = await reachable.project()
+  const other = await makeSite(reachable, project)
+  const added = await reachable.call(`POST /api/v1/sites/${other.id}/domains`, { key: project.key, json })
+  expect([added.status, added.body.warning]).toEqual([200, null])
+})

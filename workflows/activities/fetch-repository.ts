@@ -7,6 +7,7 @@ import { counted, sizeText } from '../../core/amounts.ts'
 import type { GitSource } from '../../core/deploy.ts'
 import { oneLine } from '../../core/inline-code.ts'
 import { maskSecrets } from '../../core/masking.ts'
+import { skippedLines } from '../../core/skipped-paths.ts'
 import type { Config } from '../../infra/config.ts'
 import { open } from '../../infra/crypto/seal.ts'
 import { isDatabaseAway } from '../../infra/db/errors.ts'
@@ -142,14 +143,10 @@ function lineWriter({ buildLogs, log }: FetchActivityDeps, deployId: string, sec
   }
 }
 
-const shownPaths = 10
-
 function foundLines({ skipped_paths, ...found }: FetchedSource): string[] {
   const { oid, message, author } = found.commit
   const commit = `commit ${oid.slice(0, 7)} ${JSON.stringify(message)} by ${author}, ${amounts(found)}`
-  if (skipped_paths.length === 0) return [commit]
-  const more = skipped_paths.length > shownPaths ? `, and ${skipped_paths.length - shownPaths} more` : ''
-  return [commit, `left out: ${skipped_paths.slice(0, shownPaths).join(', ')}${more}`]
+  return [commit, ...skippedLines(skipped_paths)]
 }
 
 const amounts = ({ files, bytes }: Pick<FetchedSource, 'files' | 'bytes'>) => `${counted(files, 'file')}, ${sizeText(bytes)}`
