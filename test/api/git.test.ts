@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { operations } from '../../api/operations/index.ts'
 import { open, openKeyring } from '../../infra/crypto/seal.ts'
 import { makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
@@ -405,8 +406,11 @@ test.each([
   if (status === 409) expect(answer.body.message).toContain('trash')
 })
 
-test('E25: tools know nothing of repositories', async () => {
+test('E38: every operation of a repository is a tool too', async () => {
   const json = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
   const { body } = await w.call('POST /mcp', { key: owner.key, json })
+  const names = body.result.tools.map((tool: { name: string }) => tool.name)
+  expect(names).toEqual(expect.arrayContaining(operations.filter((op) => op.tag === 'Git').map((op) => op.id)))
+})
   expect(body.result.tools.map((tool: { name: string }) => tool.name).filter((name: string) => /git|hook/.test(name))).toEqual([])
 })
