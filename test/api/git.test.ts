@@ -412,5 +412,3 @@ test('E38: every operation of a repository is a tool too', async () => {
   const names = body.result.tools.map((tool: { name: string }) => tool.name)
   expect(names).toEqual(expect.arrayContaining(operations.filter((op) => op.tag === 'Git').map((op) => op.id)))
 })
-  expect(body.result.tools.map((tool: { name: string }) => tool.name).filter((name: string) => /git|hook/.test(name))).toEqual([])
-})
