@@ -21,6 +21,7 @@ beforeAll(async () => {
 afterAll(() => readers[Symbol.asyncDispose]())
 beforeEach(async () => {
   reader = await readers.take(new AbortController().signal)
+  await reader.call('openLog', [])
   folder = await mkdtemp(join(tmpdir(), 'plinth-collect-'))
   dist = join(folder, 'dist')
   cas = await openDiskCas(join(folder, 'cas'))
