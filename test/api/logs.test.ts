@@ -233,7 +233,7 @@ test('J04 B04: a static archive has a log that says what happened', async () => 
   expect((await logsOf(id)).body).toMatchObject({
     status: 'active',
     done: true,
-    text: 'unpacked 3 files\nstored 2 files (2 KB)\n',
+    text: 'unpacked 3 files\nstored 2 files (2 KB)\nleft out 1 path (files of this name are never published): .env\n',
   })
 })
 
