@@ -4,6 +4,7 @@ import { openDemo } from './demo.ts'
 import { openParts, type Parts, timed } from './parts.ts'
 import { type Prepared, prepareStart } from './prepare.ts'
 import type { Ready } from './ready.ts'
+import { removeUnusedCode } from './unused-cache.ts'
 import { isolationLine } from './warnings.ts'
 
 export interface StackOptions {
@@ -37,6 +38,9 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   outer.removeEventListener('abort', giveUp)
   const started = stack.move()
   const { operatorTokenFile } = prepared
+  removeUnusedCode(config.cacheDir, new Date()).catch((error: Error) =>
+    report(`old files of the cache were not removed: ${error.message}`),
+  )
   return { config, operatorTokenFile, demo, [Symbol.asyncDispose]: () => started.disposeAsync() }
 }
 
