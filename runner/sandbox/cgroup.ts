@@ -12,6 +12,7 @@ export interface CgroupLimits {
 
 /** The processes of one build, as the kernel counts them. */
 export interface Cgroup {
+  /** Does nothing for a process that has ended. */
   add(pid: number): Promise<void>
   memory(): Promise<MemoryUse>
   /** Ends every process in it and returns when none is left. */
@@ -66,7 +67,13 @@ function groupOf(folders: readonly string[], processes: string, readMemory: Read
 
   return {
     async add(pid: number) {
-      for (const folder of folders) await writeFile(join(folder, 'cgroup.procs'), String(pid))
+      for (const folder of folders) {
+        try {
+          await writeFile(join(folder, 'cgroup.procs'), String(pid))
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+        }
+      }
     },
     memory: () => readMemory(folders),
     async kill() {
