@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { parseHost } from '../core/hosts.ts'
-import { encodePath, parseRequestPath } from '../core/serving.ts'
+import { encodePath, parseRequestPath } from '../core/request-path.ts'
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
 import { createDownloads } from './downloads.ts'

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
-import { encodePath, type RequestTarget } from '../core/serving.ts'
+import { encodePath, type RequestTarget } from '../core/request-path.ts'
 import { hashPreviewToken } from '../infra/crypto/preview-tokens.ts'
 import type { Content } from './content.ts'
 import { pages } from './pages.ts'

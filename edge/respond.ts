@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
+import type { RedirectStatus } from '../core/site-rules/rules.ts'
 import type { OpenedObject } from '../infra/cas/cas.ts'
 import { acceptsGzip, matchedETag, type Part, parseRange, passesIfMatch } from './conditions.ts'
 import type { Content } from './content.ts'
@@ -35,7 +36,7 @@ export function sendText(exchange: Exchange, text: string): void {
 }
 
 /** Sends a redirect that is revalidated each time, even a permanent one: the next deploy may have a file of that name. */
-export function sendRedirect(exchange: Exchange, status: 301 | 307 | 308, location: string): void {
+export function sendRedirect(exchange: Exchange, status: RedirectStatus, location: string): void {
   const headers = ['Location', location, 'Cache-Control', 'no-cache', 'X-Content-Type-Options', 'nosniff']
   sendBuffer(exchange, status, headers, Buffer.alloc(0))
 }

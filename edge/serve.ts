@@ -15,10 +15,10 @@ export interface Wanted {
 /** Answers with the files of a deploy by the serving rules. */
 export async function serveDeploy(exchange: Exchange, content: Content, wanted: Wanted): Promise<void> {
   const files = content.cachedFiles(wanted.manifest_sha256) ?? (await content.loadFiles(wanted.manifest_sha256))
-  const decision = decide(wanted.path, (path) => files.has(path))
+  const decision = decide(wanted.path, (path) => files.has(path), { query: wanted.query })
   switch (decision.kind) {
     case 'redirect':
-      return sendRedirect(exchange, 301, wanted.prefix + decision.location + wanted.query)
+      return sendRedirect(exchange, decision.status, wanted.prefix + decision.location)
     case 'missing':
       return sendPage(exchange, pages.missingFile)
     case 'file':

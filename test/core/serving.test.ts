@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Decision, decide, parseRequestPath } from '../../core/serving.ts'
+import { parseRequestPath } from '../../core/request-path.ts'
+import { type Decision, decide } from '../../core/serving.ts'
 
 const show = (decision: Decision) => {
   if (decision.kind === 'redirect') return `301 ${decision.location}`

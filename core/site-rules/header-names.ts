@@ -1,0 +1,46 @@
+/** Headers that the platform answers for: caching, framing of the message, connections, cookies of logins (addendum E32). */
+const platformHeaders: ReadonlySet<string> = new Set(
+  [
+    [
+      'age',
+      'cache-control',
+      'cdn-cache-control',
+      'cloudflare-cdn-cache-control',
+      'expires',
+      'pragma',
+      'surrogate-control',
+      'vary',
+      'warning',
+    ],
+    ['content-encoding', 'content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified', 'date', 'server', 'via'],
+    ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
+    [
+      'set-cookie',
+      'set-cookie2',
+      'location',
+      'refresh',
+      'clear-site-data',
+      'alt-svc',
+      'retry-after',
+      'www-authenticate',
+      'allow',
+    ],
+    ['x-sendfile'],
+  ].flat(),
+)
+const platformPrefixes = ['plinth-', 'x-plinth-', 'x-accel-', 'proxy-', 'netlify-cdn-', 'vercel-cdn-']
+
+/** RFC 9110, 5.6.2. */
+const token = /^[!#$%&'*+.^`|~\w-]+$/
+/** RFC 9110, 5.5, without the bytes above ASCII, which clients read in different ways. */
+const fieldValue = /^[\t\x20-\x7e]*$/
+
+/** Why a site cannot set a header; it follows the place. Undefined when it can. */
+export function refusalOfHeader(name: string, value: string): string | undefined {
+  if (!token.test(name)) return `has the name "${name.slice(0, 40)}", which is not valid for a header`
+  const lower = name.toLowerCase()
+  if (platformHeaders.has(lower) || platformPrefixes.some((prefix) => lower.startsWith(prefix))) {
+    return `sets ${name.slice(0, 40)}, which only the platform sets`
+  }
+  return fieldValue.test(value) ? undefined : `has a value of ${name.slice(0, 40)} with characters other than ASCII`
+}
