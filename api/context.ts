@@ -2,6 +2,7 @@ import type { PlanName } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import type { SiteChecks } from '../services/checks/find-recommendations.ts'
 import type { LookUpDomain } from '../services/domains/look-up.ts'
+import type { FindDefaultBranch } from '../services/git/default-branch.ts'
 import type { Services } from '../services/services.ts'
 import type { WorkflowClient } from '../workflows/client.ts'
 import type { Admission } from './admission.ts'
@@ -12,6 +13,7 @@ export interface Deps extends Services {
   readonly logFollowers: LogFollowers
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain
+  readonly findDefaultBranch: FindDefaultBranch
   readonly workflows: Pick<WorkflowClient, 'ping'>
   /** Limits what this process handles at once, shared fairly between projects. */
   readonly admission: Admission

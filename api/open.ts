@@ -12,6 +12,7 @@ import { createLogger } from '../infra/log.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createAdmission } from './admission.ts'
 import { createApp } from './app.ts'
@@ -55,6 +56,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     keyring: openKeyring(secretKey),
     siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     lookUpDomain: openDomainLookUp(config),
+    findDefaultBranch: openDefaultBranchFinder(config, log),
     log,
     clock: () => new Date(),
     relay,

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
-import { isBranchName, isCommitId, isPrivateName, judgeRepoUrl } from '../core/git-remotes.ts'
+import { branchProblem, isPrivateName, judgeRepoUrl } from '../core/git-remotes.ts'
 import type { Config } from '../infra/config.ts'
 import { isPublicAddress } from '../infra/net/public-address.ts'
 import { command, folder, readBuildSettings } from './build-settings.ts'
@@ -19,13 +19,19 @@ function line(minLength: number, maxLength: number) {
     .meta({ minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
 }
 
-/** The settings of a connection. All but the token are replaced by each call. */
+/** The settings of a connection. All but the token and the branch are replaced by each call. */
 export const connectionInput = {
   repo_url: z
     .string()
     .meta({ minLength: 1, maxLength: 2048, pattern: '^https?://[^\\s/@?#\\\\]+/[^\\s?#\\\\]+$' })
     .describe('The https address that `git clone` takes, without a user or a token.'),
-  branch: z.string().meta({ minLength: 1, maxLength: 255 }).default('main').describe('The branch whose deploys go live.'),
+  branch: z
+    .string()
+    .meta({ minLength: 1, maxLength: 255 })
+    .optional()
+    .describe(
+      'The branch whose deploys go live. Without it, a connection to the same repository keeps its branch, and a new one gets the default branch of the repository, or main when the repository cannot be reached.',
+    ),
   token: z
     .string()
     .regex(/^[\x21-\x7e]{1,2000}$/, 'must be 1 to 2000 printable characters without spaces')
@@ -56,7 +62,7 @@ export function readConnection({ config }: Deps, input: z.output<z.ZodObject<typ
   return {
     ...settings,
     repo_url: readRepoUrl(config, input.repo_url),
-    branch: readBranch(input.branch),
+    branch: input.branch === undefined ? undefined : readBranch(input.branch),
     ...readBuildSettings(input),
   }
 }
@@ -74,8 +80,7 @@ function readRepoUrl({ git }: Config, text: string): string {
 }
 
 function readBranch(name: string): string {
-  if (!isBranchName(name)) throw invalid('branch is not a valid name of a branch')
-  if (name.startsWith('refs/')) throw invalid('branch is a full ref; leave out refs/heads/')
-  if (isCommitId(name)) throw invalid('branch is the id of a commit; name a branch')
+  const problem = branchProblem(name)
+  if (problem !== undefined) throw invalid(`branch ${problem}`)
   return name
 }

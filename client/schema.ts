@@ -3618,10 +3618,7 @@ export interface operations {
                 "application/json": {
                     /** @description The https address that `git clone` takes, without a user or a token. */
                     repo_url: string;
-                    /**
-                     * @description The branch whose deploys go live.
-                     * @default main
-                     */
+                    /** @description The branch whose deploys go live. Without it, a connection to the same repository keeps its branch, and a new one gets the default branch of the repository, or main when the repository cannot be reached. */
                     branch?: string;
                     /** @description The access token, for a private repository and for reports to its forge; kept when absent, erased by null. */
                     token?: string | null;

@@ -44,6 +44,14 @@ export function isBranchName(name: string): boolean {
   return name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
 }
 
+/** Why a site cannot be deployed from a branch of this name, as the end of a sentence; undefined when it can. */
+export function branchProblem(name: string): string | undefined {
+  if (!isBranchName(name)) return 'is not a valid name of a branch'
+  if (name.startsWith('refs/')) return 'is a full ref; leave out refs/heads/'
+  if (isCommitId(name)) return 'is the id of a commit; name a branch'
+  return undefined
+}
+
 export const isCommitId = (text: string) => /^[0-9a-f]{40}$/.test(text)
 
 /** Parses what to fetch: a commit, a full ref such as `refs/pull/3/head`, or a branch. Undefined when git permits no such name. */

@@ -30,6 +30,7 @@ import { createVariablesReader } from '../runner/variables.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import type { Services } from '../services/services.ts'
 import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
 import { openQueues } from '../workflows/open.ts'
@@ -193,6 +194,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       logFollowers: createLogFollowers({ db, buildLogs, log }),
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,
+      findDefaultBranch: openDefaultBranchFinder(config, log),
       draining: draining.signal,
       workflows,
       admission: createAdmission(shareDatabase),

@@ -14,17 +14,17 @@ export async function resolveCommit(remote: Remote, name: string): Promise<strin
   if (!wanted) throw new GitError('no_branch', `${printable(name)} is not the name of a branch`)
   if ('commit' in wanted) {
     // follows redirects, and makes sure that the repository exists
-    await list(remote, 'HEAD')
+    await listRefs(remote, 'HEAD')
     return wanted.commit
   }
-  const found = (await list(remote, wanted.ref)).find(({ ref }) => ref === wanted.ref)
+  const found = (await listRefs(remote, wanted.ref)).find(({ ref }) => ref === wanted.ref)
   if (!found) throw await noBranch(remote, name)
   if (!isCommitId(found.oid)) throw new GitError('damaged', 'the git server sent a ref without a commit')
   return found.oid
 }
 
 async function noBranch(remote: Remote, name: string): Promise<GitError> {
-  const branches = (await list(remote, 'refs/heads/')).map(({ ref }) => printable(ref.replace('refs/heads/', '')))
+  const branches = (await listRefs(remote, 'refs/heads/')).map(({ ref }) => printable(ref.replace('refs/heads/', '')))
   if (branches.length === 0) return new GitError('empty', 'the repository has no branches yet; push a commit first')
   const more = branches.length > shownBranches ? ` and ${branches.length - shownBranches} more` : ''
   return new GitError(
@@ -33,9 +33,13 @@ async function noBranch(remote: Remote, name: string): Promise<GitError> {
   )
 }
 
-async function list(remote: Remote, prefix: string) {
+/**
+ * Lists the refs whose names begin with the prefix; with `symrefs`, symbolic ones have their `target`.
+ * @throws GitError, or an error of isomorphic-git
+ */
+export async function listRefs(remote: Remote, prefix: string, { symrefs = false } = {}) {
   try {
-    const refs = await listServerRefs({ http: remote.http, url: remote.url, prefix, protocolVersion: 2 })
+    const refs = await listServerRefs({ http: remote.http, url: remote.url, prefix, symrefs, protocolVersion: 2 })
     const brokenOff = remote.brokenOff()
     if (brokenOff !== undefined) throw brokenOff
     return refs

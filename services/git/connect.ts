@@ -1,5 +1,5 @@
 import { invalid } from '../../core/errors.ts'
-import { seal } from '../../infra/crypto/seal.ts'
+import { open, seal } from '../../infra/crypto/seal.ts'
 import { makeWebhookSecret } from '../../infra/forges/verify.ts'
 import { closeBranchPreviewsOfSite } from '../previews/branch-previews.ts'
 import { withProject } from '../projects/projects.ts'
@@ -16,29 +16,53 @@ import {
   saveConnection,
   setWebhookSecret,
 } from './connections.ts'
+import type { FindDefaultBranch } from './default-branch.ts'
 
 type Site = Pick<SiteRow, 'id' | 'project_id'>
 
+/** What the owner chooses; without a branch, see {@link connectRepository}. */
+type ChosenSettings = Omit<ConnectionSettings, 'site_id' | 'project_id' | 'token_sealed' | 'branch'> & {
+  readonly branch: string | undefined
+}
+
 /**
- * Connects a repository to the site, or changes the connection. The state of another repository is forgotten.
+ * Connects a repository to the site, or changes the connection. The state of another repository is forgotten. Without a branch, the same
+ * repository keeps its branch, and another one gets its default branch.
  * @param token kept when undefined, erased by null
  * @throws AppError `invalid` when the kept token is for another server; `conflict` when the site is in the trash
  */
-export function connectRepository(
-  services: Services,
+export async function connectRepository(
+  services: Services & { readonly findDefaultBranch: FindDefaultBranch },
   { id: site_id, project_id }: Site,
-  settings: Omit<ConnectionSettings, 'site_id' | 'project_id' | 'token_sealed'>,
+  settings: ChosenSettings,
   token: string | null | undefined,
 ): Promise<GitConnectionRow> {
   const { clock, log } = services
-  return withProject(services, project_id, async (tx) => {
+  const found = settings.branch ?? (await defaultBranch(services, { id: site_id, project_id }, settings.repo_url, token))
+  return await withProject(services, project_id, async (tx) => {
     await lockLiveSite(tx, project_id, site_id)
     const before = await findConnection(tx, site_id)
     const token_sealed = token === undefined ? keptToken(before, settings.repo_url) : sealToken(services, site_id, token)
-    if (before && !isSameRepository(before.repo_url, settings.repo_url)) await forgetRepository(tx, site_id, clock())
+    const isSame = before !== undefined && isSameRepository(before.repo_url, settings.repo_url)
+    if (before && !isSame) await forgetRepository(tx, site_id, clock())
+    const branch = settings.branch ?? (isSame ? before.branch : found)
     tx.afterCommit(() => log.info({ site_id }, 'repository connected'))
-    return await saveConnection(tx, { site_id, project_id, ...settings, token_sealed }, clock())
+    return await saveConnection(tx, { site_id, project_id, ...settings, branch, token_sealed }, clock())
   })
+}
+
+/** The branch of the connection to the same repository, or the default branch of another one. It is looked up outside of any transaction. */
+async function defaultBranch(
+  { db, keyring, findDefaultBranch }: Parameters<typeof connectRepository>[0],
+  { id, project_id }: Site,
+  repo_url: string,
+  token: string | null | undefined,
+): Promise<string> {
+  const before = await findConnection(db, id)
+  if (before && isSameRepository(before.repo_url, repo_url)) return before.branch
+  const kept = token === undefined ? keptToken(before, repo_url) : null
+  const known = kept === null ? token : open(keyring, kept, { table: 'git_connections', id, column: 'token_sealed' })
+  return await findDefaultBranch(project_id, { repo_url, token: known ?? undefined })
 }
 
 /** Disconnects the repository, with its token, webhook and deploy hook. Does nothing when none is connected. */

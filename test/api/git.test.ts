@@ -76,7 +76,7 @@ describe('G01: the connection', () => {
     expect(await read()).toEqual(answer)
   })
 
-  test('a PUT replaces everything but the token; an empty text is none', async () => {
+  test('a PUT replaces everything but the token and the branch; an empty text is none', async () => {
     const settings = {
       branch: 'feature/über',
       install_command: 'pnpm install',
@@ -92,7 +92,7 @@ describe('G01: the connection', () => {
     expect(await read()).toMatchObject(shown)
     const empty = { install_command: ' ', build_command: '', output_dir: '', root_dir: '.' }
     expect(await connected(empty)).toMatchObject({
-      branch: 'main',
+      branch: 'feature/über',
       has_token: true,
       install_command: null,
       build_command: null,

@@ -4,10 +4,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findDefaultBranch } from '../../infra/git/default-branch.ts'
 import type { FetchRequest } from '../../infra/git/fetch-process.ts'
 import { fetchRepository } from '../../infra/git/fetch-repository.ts'
 import { defaultGitLimits } from '../../infra/git/limits.ts'
-import { resolveHead } from '../../infra/git/resolve-head.ts'
 import { openSourceFetcher } from '../../infra/git/source-fetcher.ts'
 import { copies, filesOf, idOf, type MadeObject, makePack, packAnswer, packet } from './git-fixtures.ts'
 import { bareRepository, type GitServer, startGitServer, type TreeLine } from './git-server.ts'
@@ -26,6 +26,8 @@ const options = (repo_url: string, own: Partial<FetchRequest> = {}): FetchReques
   made += 1
   return { repo_url, ref: 'main', archive: join(dir, `a${made}.tgz`), allowPrivate: true, ...own }
 }
+
+const look = (repo_url: string) => ({ repo_url, token: undefined, allowPrivate: true, timeoutMs: 20_000 })
 
 function workFolder() {
   const workDir = mkdtempSync(join(dir, 'work-'))
@@ -388,10 +390,7 @@ describe('check 56: what is no git server', () => {
     ['no access', 'text/html', 'secret of the intranet', 403, 'no_access', 'answered 403'],
   ])('%s', async (_what, type, body, status, reason, words) => {
     const url = await serve(type, body, status)
-    for (const failed of [
-      await refusalHere(url),
-      await resolveHead({ repo_url: url, ref: 'main', allowPrivate: true }).catch(explained),
-    ]) {
+    for (const failed of [await refusalHere(url), await findDefaultBranch(look(url)).catch(explained)]) {
       expect(failed).toMatchObject({ reason, message: expect.stringContaining(words) })
       expect(failed).not.toMatchObject({ message: expect.stringContaining('secret') })
     }
@@ -455,13 +454,13 @@ describe('checks 65, 66: private addresses', () => {
     'https://[::ffff:127.0.0.1]/a.git',
     'https://10.0.0.1/a.git',
     'http://1.1.1.1/a.git',
-  ])('%s is refused by the process that fetches, and by the look at a head', async (url) => {
+  ])('%s is refused by the process that fetches, and by the look-up of the default branch', async (url) => {
     expect(await refusal(url, { allowPrivate: false })).toMatchObject({
       kind: 'unprocessable',
       reason: 'forbidden',
       message: expect.stringMatching(/^the repository cannot be fetched: /),
     })
-    await expect(resolveHead({ repo_url: url, ref: 'main', allowPrivate: false })).rejects.toMatchObject({ reason: 'forbidden' })
+    await expect(findDefaultBranch({ ...look(url), allowPrivate: false })).rejects.toMatchObject({ reason: 'forbidden' })
   })
 
   test('a DNS answer that changes between refs and pack is not seen: the pack comes from the same address', async () => {

@@ -17,8 +17,8 @@ import { getCompileCacheDir, stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { findDefaultBranch } from '../../infra/git/default-branch.ts'
 import { type FetchRequest, startFetchProcess } from '../../infra/git/fetch-process.ts'
-import { resolveHead } from '../../infra/git/resolve-head.ts'
 import { openSourceFetcher } from '../../infra/git/source-fetcher.ts'
 import { fetchingProcesses, filesOf } from './git-fixtures.ts'
 import { type GitServer, git, startGitServer } from './git-server.ts'
@@ -110,13 +110,6 @@ describe('a public repository', () => {
     expect(Object.keys(await filesOf(asked.archive))).toEqual(['old.txt'])
   })
 
-  test('G02: the head of a branch is told without fetching it', async () => {
-    const { repo_url, allowPrivate } = options(server)
-    expect(await resolveHead({ repo_url, allowPrivate, ref: 'main' })).toBe(commit)
-    expect(await resolveHead({ repo_url, allowPrivate, ref: 'refs/pull/1/head' })).toBe(older)
-    await expect(resolveHead({ repo_url, allowPrivate, ref: 'gone' })).rejects.toMatchObject({ reason: 'no_branch' })
-  })
-
   test('a branch that is not there names those that are', async () => {
     await expect(fetchSource(options(server, { ref: 'master' }))).rejects.toMatchObject({
       kind: 'unprocessable',
@@ -161,6 +154,37 @@ test('a server that knows only the old protocol gives out branches, and other co
   await expect(fetchSource(options(server, { ref: older }))).rejects.toMatchObject({ reason: 'no_commit' })
 })
 
+describe('G01: the default branch', () => {
+  const found = ({ origin }: GitServer) =>
+    findDefaultBranch({ repo_url: `${origin}/site.git`, token: undefined, allowPrivate: true, timeoutMs: 20_000 })
+
+  test.each([{ oldProtocol: false }, { oldProtocol: true }])('is the one that HEAD names: %j', async (own) => {
+    const { server, repository } = await open(own)
+    repository.pushFiles(site)
+    repository.pushFiles(site, { branch: 'release/trunk' })
+    git(repository.dir, ['symbolic-ref', 'HEAD', 'refs/heads/release/trunk'])
+    expect(await found(server)).toBe('release/trunk')
+  })
+
+  test('is not known while HEAD is detached', async () => {
+    const { server, repository } = await open()
+    writeFileSync(join(repository.dir, 'HEAD'), `${repository.pushFiles(site)}\n`)
+    expect(await found(server)).toBe(undefined)
+  })
+
+  test('is not known while the repository is empty', async () => {
+    expect(await found((await open()).server)).toBe(undefined)
+  })
+
+  test('is not known when HEAD names no branch', async () => {
+    const { server, repository } = await open()
+    const commit = repository.pushFiles(site)
+    git(repository.dir, ['update-ref', 'refs/pull/1/head', commit])
+    writeFileSync(join(repository.dir, 'HEAD'), 'ref: refs/pull/1/head\n')
+    expect(await found(server)).toBe(undefined)
+  })
+})
+
 describe('G05: a private repository over TLS', () => {
   const token = 'canary-5e0f7a-token'
   let server: GitServer
@@ -173,8 +197,6 @@ describe('G05: a private repository over TLS', () => {
   test('is fetched with its token', async () => {
     const asked = options(server, { token, caFile: server.caFile })
     expect((await fetchSource(asked)).files).toBe(5)
-    const { repo_url, allowPrivate, caFile } = asked
-    expect(await resolveHead({ repo_url, allowPrivate, caFile, token, ref: 'main' })).toMatch(/^[0-9a-f]{40}$/)
   })
 
   test.each([
