@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { type Config, required } from '../infra/config.ts'
+import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
@@ -53,6 +54,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     buildLogs,
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
+    permanentTokens: createPermanentTokens(secretKey),
     keyring: openKeyring(secretKey),
     siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     lookUpDomain: openDomainLookUp(config),

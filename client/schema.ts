@@ -81,7 +81,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Changes the given members of a site: its name, its description, its checks and how its sources are built.
+         * @description Changes the given members of a site: its name, its description, its checks, its permanent links and how its sources are built.
          *
          *     Needs the `editor` scope.
          */
@@ -828,6 +828,8 @@ export interface components {
             enabled: boolean;
             /** @description Whether published files are checked for recommendations. */
             checks_enabled: boolean;
+            /** @description Whether every deploy whose files are kept has an address of its own; the plan must allow it. */
+            permanent_links: boolean;
             /** @description The command that installs packages; null means the usual one. */
             install_command: string | null;
             /** @description The command that builds; null means the usual one. */
@@ -929,6 +931,8 @@ export interface components {
             } | null;
             /** @description The preview link that shows the deploy, while there is one: its own, or that of its branch. */
             preview_url: string | null;
+            /** @description The address of this deploy alone, as long as its files are kept; null while its site has no permanent links. */
+            permanent_url: string | null;
             /** Format: date-time */
             created_at: string;
             started_at: string | null;
@@ -1013,6 +1017,8 @@ export interface components {
             } | null;
             /** @description The preview link that shows the deploy, while there is one: its own, or that of its branch. */
             preview_url: string | null;
+            /** @description The address of this deploy alone, as long as its files are kept; null while its site has no permanent links. */
+            permanent_url: string | null;
             /** Format: date-time */
             created_at: string;
             started_at: string | null;
@@ -1321,7 +1327,7 @@ export interface components {
         PaymentRequired: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_previews" | "suspended" | "quota_sites";
+                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_permanent_links" | "plan_previews" | "suspended" | "quota_sites";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1466,6 +1472,7 @@ export interface operations {
                      *         "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *         "enabled": true,
                      *         "checks_enabled": true,
+                     *         "permanent_links": false,
                      *         "install_command": null,
                      *         "build_command": null,
                      *         "output_dir": null,
@@ -1533,6 +1540,7 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "permanent_links": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1592,6 +1600,7 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "permanent_links": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1647,6 +1656,7 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "permanent_links": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1696,6 +1706,8 @@ export interface operations {
                     name?: string;
                     description?: string | null;
                     checks_enabled?: boolean;
+                    /** @description true gives every deploy whose files are kept an address of its own; false ends these addresses for good. */
+                    permanent_links?: boolean;
                     /** @description The shell command that installs packages; null or empty means the one that fits the lock file. */
                     install_command?: string | null;
                     /** @description The shell command that builds; null or empty means the script "build" of package.json. With it, a source without package.json is built too. */
@@ -1728,6 +1740,7 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "permanent_links": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1746,6 +1759,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -1785,6 +1799,7 @@ export interface operations {
                      *         "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *         "enabled": true,
                      *         "checks_enabled": true,
+                     *         "permanent_links": false,
                      *         "install_command": null,
                      *         "build_command": null,
                      *         "output_dir": null,
@@ -1840,6 +1855,7 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": true,
                      *       "checks_enabled": true,
+                     *       "permanent_links": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1908,6 +1924,7 @@ export interface operations {
                      *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
                      *       "enabled": false,
                      *       "checks_enabled": true,
+                     *       "permanent_links": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -2256,6 +2273,7 @@ export interface operations {
                      *         "total_bytes": 201,
                      *         "git": null,
                      *         "preview_url": null,
+                     *         "permanent_url": null,
                      *         "created_at": "2026-09-07T10:30:00.000Z",
                      *         "started_at": "2026-09-07T10:30:00.000Z",
                      *         "finished_at": "2026-09-07T10:30:00.000Z",
@@ -2328,6 +2346,7 @@ export interface operations {
                      *       "total_bytes": null,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": null,
                      *       "finished_at": null,
@@ -2428,6 +2447,7 @@ export interface operations {
                      *       "total_bytes": 201,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": null,
                      *       "finished_at": null,
@@ -2671,6 +2691,7 @@ export interface operations {
                      *       "total_bytes": 201,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": null,
                      *       "finished_at": null,
@@ -2802,6 +2823,7 @@ export interface operations {
                      *       "total_bytes": 201,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": "2026-09-07T10:30:00.000Z",
                      *       "finished_at": "2026-09-07T10:30:00.000Z",
@@ -3014,6 +3036,7 @@ export interface operations {
                      *       "total_bytes": null,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": null,
                      *       "finished_at": "2026-09-07T10:30:00.000Z",
@@ -3073,6 +3096,7 @@ export interface operations {
                      *       "total_bytes": 32,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": null,
                      *       "finished_at": null,
@@ -3133,6 +3157,7 @@ export interface operations {
                      *       "total_bytes": 32,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": "2026-09-07T10:30:00.000Z",
                      *       "finished_at": "2026-09-07T10:30:00.000Z",
@@ -3782,6 +3807,7 @@ export interface operations {
                      *       "total_bytes": null,
                      *       "git": null,
                      *       "preview_url": null,
+                     *       "permanent_url": null,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "started_at": null,
                      *       "finished_at": null,

@@ -21,6 +21,8 @@ export const failedSourcePeriodMs = 7 * 24 * 3_600_000
 export const maxFailedSources = 3
 /** The lifetime of a preview link, from its issue or the latest push to its branch. For so long it keeps the files of its deploy. */
 export const previewLinkPeriodMs = 30 * 24 * 3_600_000
+/** The newest deploys of a site have a permanent link; all of them are in the route of the site, in the memory of every edge. */
+export const maxPermanentLinks = 1000
 /** A repeated delivery of a webhook is recognised for this long (addendum E24). */
 export const deliveryPeriodMs = 7 * 24 * 3_600_000
 /** Limits the entries with long paths: a manifest with the most entries and the longest paths would take more. */

@@ -53,12 +53,16 @@ export const defaultPlans: Plans = {
 const featurePlans = {
   short_subdomain: 'start',
   previews: 'start',
+  permanent_links: 'start',
 } as const satisfies Record<string, PlanName>
 export type Feature = keyof typeof featurePlans
 
 const rank = (plan: PlanName) => planNames.indexOf(plan)
 
 export const planAllows = (plan: PlanName, feature: Feature) => rank(plan) >= rank(featurePlans[feature])
+
+/** The plans that have the feature. */
+export const plansWith = (feature: Feature) => planNames.filter((plan) => planAllows(plan, feature))
 
 /** The display name of the plan: `Free`, `Start`. */
 export const planTitle = (plan: PlanName) => plan.charAt(0).toUpperCase() + plan.slice(1)

@@ -1,5 +1,6 @@
 import { acmeAccount } from '../infra/acme/account.ts'
 import type { Cas } from '../infra/cas/cas.ts'
+import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { follow } from '../infra/db/feed.ts'
 import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
@@ -29,7 +30,7 @@ export interface EdgeOptions {
   /** Keeps routes and certificates for a start without PostgreSQL. */
   readonly snapshotDir: string
   readonly listen: Listen
-  /** When undefined, HTTP-01 challenges are not answered, and Caddy gets no certificates. */
+  /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link opens. */
   readonly certificates?: EdgeCertificates | undefined
   readonly log: Logger
 }
@@ -63,7 +64,9 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const content = openContent(options.cas)
   const thumbprint = options.certificates && acmeAccount(options.certificates.secretKey).thumbprint
   const isSecured = (host: string) => certificates.find(host) !== undefined
-  const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, isSecured, thumbprint, log })
+  const permanentTokens = options.certificates && createPermanentTokens(options.certificates.secretKey)
+  const hosts = { platformDomain, baseUrl, previewUrl }
+  const handler = createHandler({ ...hosts, routes, content, permanentTokens, isSecured, thumbprint, log })
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))
   const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
   opened.use(

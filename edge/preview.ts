@@ -1,11 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import { encodePath, type RequestTarget } from '../core/request-path.ts'
+import { deployIdOf, isSameToken, type PermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { hashPreviewToken } from '../infra/crypto/preview-tokens.ts'
+import type { Route } from '../services/feeds/routes.ts'
 import type { Content } from './content.ts'
 import { pages } from './pages.ts'
 import { type Exchange, type Overlay, sendPage, sendRedirect } from './respond.ts'
-import type { FoundPreview } from './routes.ts'
+import type { FoundPermanentLink, FoundPreview } from './routes.ts'
 import { serveDeploy } from './serve.ts'
 
 export interface PreviewOptions {
@@ -13,8 +15,11 @@ export interface PreviewOptions {
   readonly previewUrl: string
   readonly routes: {
     findPreview(tokenSha256: string): FoundPreview | undefined
+    findPermanentLink(deployId: string): FoundPermanentLink | undefined
     readonly connected: boolean
   }
+  /** When undefined, no permanent link opens. */
+  readonly permanentTokens?: PermanentTokens | undefined
   readonly content: Content
 }
 
@@ -25,6 +30,12 @@ export interface Previews {
   answer(exchange: Exchange, host: string, target: RequestTarget): Promise<void>
 }
 
+/** The deploy that a link shows, and the site to which it belongs. */
+interface Shown {
+  readonly route: Route
+  readonly manifest_sha256: string
+}
+
 /** 32 bytes in base32. */
 const tokenPattern = /^[a-z2-7]{52}$/
 /** How long to wait for an unknown link: the notification of a new one may still be on its way. */
@@ -33,18 +44,29 @@ const graceMs = 100
 const maxWaiting = 1000
 
 /**
- * Shows deploys to everyone with the link (addendum E9): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is at
+ * Shows deploys to everyone with a preview link (addendum E9) or a permanent one (E34): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is at
  * the root and shares nothing with another preview; to all other clients below `/<token>/` of the preview host.
  */
-export function createPreviews({ previewUrl, routes, content }: PreviewOptions): Previews {
+export function createPreviews({ previewUrl, routes, permanentTokens, content }: PreviewOptions): Previews {
   const origin = new URL(previewUrl)
   const underHost = `.${origin.hostname}`
   let waiting = 0
 
+  function findPermanent(token: string): Shown | undefined {
+    const found = routes.findPermanentLink(deployIdOf(token) ?? '')
+    if (!found || !permanentTokens) return undefined
+    const { deploy_id, generation, manifest_sha256 } = found.link
+    return isSameToken(token, permanentTokens(deploy_id, generation)) ? { route: found.route, manifest_sha256 } : undefined
+  }
+
+  function findNow(token: string): Shown | undefined {
+    const found = routes.findPreview(hashPreviewToken(token))
+    return found ? { route: found.route, manifest_sha256: found.preview.manifest_sha256 } : findPermanent(token)
+  }
+
   /** Looks up an unknown token a second time after a moment. */
-  async function find(token: string): Promise<FoundPreview | undefined> {
-    const hash = hashPreviewToken(token)
-    const known = routes.findPreview(hash)
+  async function find(token: string): Promise<Shown | undefined> {
+    const known = findNow(token)
     if (known || waiting >= maxWaiting) return known
     waiting += 1
     try {
@@ -52,7 +74,7 @@ export function createPreviews({ previewUrl, routes, content }: PreviewOptions):
     } finally {
       waiting -= 1
     }
-    return routes.findPreview(hash)
+    return findNow(token)
   }
 
   return {
@@ -69,7 +91,7 @@ export function createPreviews({ previewUrl, routes, content }: PreviewOptions):
       if (!tokenPattern.test(token)) return sendPage(exchange, pages.unknownPreview)
       const found = await find(token)
       if (!found) return sendPage(exchange, routes.connected ? pages.unknownPreview : pages.tryAgain)
-      const { route, preview } = found
+      const { route, manifest_sha256 } = found
       if (route.trashed) return sendPage(exchange, pages.unknownPreview)
       if (route.suspended) return sendPage(exchange, pages.unavailable)
       if (isServiceWorker(headers)) return sendPage(exchange, pages.noServiceWorker)
@@ -79,7 +101,7 @@ export function createPreviews({ previewUrl, routes, content }: PreviewOptions):
         return sendRedirect(exchange, 307, at + encodePath(path || '/') + query)
       }
       if (path === '') return sendRedirect(exchange, 301, `${prefix}/${query}`)
-      await serveDeploy(exchange, content, { manifest_sha256: preview.manifest_sha256, path, query, prefix })
+      await serveDeploy(exchange, content, { manifest_sha256, path, query, prefix })
     },
   }
 }

@@ -1,5 +1,5 @@
 import type { Logger } from '../infra/log.ts'
-import type { Route, RoutePreview, RouteSink } from '../services/feeds/routes.ts'
+import type { PermanentLink, Route, RoutePreview, RouteSink } from '../services/feeds/routes.ts'
 import { openSnapshots } from './snapshot.ts'
 
 export interface RouteTableOptions {
@@ -15,6 +15,11 @@ export interface FoundPreview {
   readonly preview: RoutePreview
 }
 
+export interface FoundPermanentLink {
+  readonly route: Route
+  readonly link: PermanentLink
+}
+
 /** A site that is served at a host, or redirects from there to another host of its own. */
 export interface FoundSite {
   readonly route: Route
@@ -25,6 +30,7 @@ export interface RouteTable extends RouteSink, AsyncDisposable {
   /** @param host lower-case, without a port */
   find(host: string): FoundSite | undefined
   findPreview(tokenSha256: string): FoundPreview | undefined
+  findPermanentLink(deployId: string): FoundPermanentLink | undefined
   /** False while the table may lack a site. */
   readonly connected: boolean
 }
@@ -64,12 +70,14 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   const bySite = new Map<string, Route>()
   const byHost = new Map<string, HostPattern>()
   const byToken = new Map<string, FoundPreview>()
+  const byDeploy = new Map<string, FoundPermanentLink>()
   let connected = false
   let reason: string | undefined
 
   function forget(route: Route): void {
     bySite.delete(route.site_id)
     for (const { token_sha256 } of route.previews) byToken.delete(token_sha256)
+    for (const { deploy_id } of route.permanent) byDeploy.delete(deploy_id)
     for (const { host } of hostsOf(route, platformDomain)) {
       // the name may belong to another site by now
       if (byHost.get(host)?.found.route.site_id === route.site_id) byHost.delete(host)
@@ -83,6 +91,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     bySite.set(route.site_id, route)
     for (const pattern of hostsOf(route, platformDomain)) byHost.set(pattern.host, pattern)
     for (const preview of route.previews) byToken.set(preview.token_sha256, { route, preview })
+    for (const link of route.permanent) byDeploy.set(link.deploy_id, { route, link })
     return true
   }
 
@@ -97,6 +106,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
       return pattern && Date.now() < pattern.untilMs ? pattern.found : undefined
     },
     findPreview: (tokenSha256) => byToken.get(tokenSha256),
+    findPermanentLink: (deployId) => byDeploy.get(deployId),
     get connected() {
       return connected
     },
@@ -133,4 +143,4 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 
 /** Adds the members that snapshots of earlier versions lack. */
 const complete = (route: Route): Route => ({ ...later, ...route })
-const later = { previews: [], former: [], domains: [] }
+const later = { previews: [], permanent: [], former: [], domains: [] }

@@ -113,6 +113,11 @@ export const siteUrl = ({ urls }: Pick<Config, 'urls'>, subdomain: string): stri
 /** The address that a preview link opens at. */
 export const previewUrl = ({ urls }: Pick<Config, 'urls'>, token: string) => `${urls.preview}/${token}/`
 
+/** The address of a deploy alone: the origin that browsers are redirected to from its preview link, too. */
+export function permanentUrl({ urls }: Pick<Config, 'urls'>, token: string): string {
+  return `${withHost(urls.preview, `${token}.${new URL(urls.preview).hostname}`)}/`
+}
+
 /** @param origin whose scheme and port are kept */
 function withHost(origin: string, hostname: string): string {
   const url = new URL(origin)

@@ -18,6 +18,7 @@ import { openBuildLogs } from '../infra/build-logs/open.ts'
 import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import { openCas } from '../infra/cas/open.ts'
 import { loadConfig } from '../infra/config.ts'
+import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
@@ -191,6 +192,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const app = createApp({
       ...services,
       db,
+      permanentTokens: createPermanentTokens(secretKey),
       logFollowers: createLogFollowers({ db, buildLogs, log }),
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,

@@ -2,8 +2,10 @@ import { z } from 'zod'
 import { findRecommendations } from '../../services/deploys/deploys.ts'
 import { suspended } from '../../services/projects/projects.ts'
 import { createSite } from '../../services/sites/create-site.ts'
+import { requirePlanForPermanentLinks } from '../../services/sites/quotas.ts'
 import { listSites, setSiteEnabled, updateSite } from '../../services/sites/sites.ts'
 import { readBuildSettings, siteBuildSettings } from '../build-settings.ts'
+import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
 import { readSubdomain, subdomainField } from '../subdomains.ts'
 import { description, name, requireVisible, site_id } from '../views/fields.ts'
@@ -65,7 +67,8 @@ export const get_site = operation({
 export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
-  summary: 'Changes the given members of a site: its name, its description, its checks and how its sources are built.',
+  summary:
+    'Changes the given members of a site: its name, its description, its checks, its permanent links and how its sources are built.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
@@ -75,19 +78,29 @@ export const update_site = operation({
     name: name.optional(),
     description: description.nullable().optional(),
     checks_enabled: z.boolean().optional(),
+    permanent_links: z
+      .boolean()
+      .optional()
+      .describe('true gives every deploy whose files are kept an address of its own; false ends these addresses for good.'),
     ...siteBuildSettings,
   }),
   example: { name: 'Field notes', description: 'What grows along the river.' },
   load: siteOfCaller,
   output: Site,
-  errors: [400, 409],
+  errors: [400, 402, 409],
   handler: async (ctx, input, site) => {
     const { site_id: _, ...given } = input
+    if (given.permanent_links) requirePermanentLinks(ctx.caller)
     if (given.name !== undefined) requireVisible(given.name)
     const change = { ...given, ...readBuildSettings(given) }
     return siteView(ctx.config, await updateSite(ctx, site, change))
   },
 })
+
+function requirePermanentLinks(caller: Context['caller']): void {
+  if (caller.suspended) throw suspended(caller)
+  requirePlanForPermanentLinks(caller.plan)
+}
 
 export const set_site_enabled = operation({
   id: 'set_site_enabled',

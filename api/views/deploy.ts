@@ -4,11 +4,12 @@ import { waitingFor } from '../../core/deploy-waits.ts'
 import { notFound } from '../../core/errors.ts'
 import { oneLine } from '../../core/inline-code.ts'
 import { maxTitleLength } from '../../core/limits.ts'
-import { previewUrl } from '../../infra/config.ts'
+import { permanentUrl, previewUrl } from '../../infra/config.ts'
 import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
 import { listWaits } from '../../services/builds/permits.ts'
 import { type DeployRow, findDeploy } from '../../services/deploys/deploys.ts'
 import { listLiveLinks } from '../../services/previews/links.ts'
+import { listPermanentLinks } from '../../services/previews/permanent-links.ts'
 import { findSite } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
@@ -42,6 +43,10 @@ export const Deploy = z
       .url()
       .nullable()
       .describe('The preview link that shows the deploy, while there is one: its own, or that of its branch.'),
+    permanent_url: z
+      .url()
+      .nullable()
+      .describe('The address of this deploy alone, as long as its files are kept; null while its site has no permanent links.'),
     created_at: time,
     started_at: time.nullable(),
     finished_at: time.nullable(),
@@ -53,10 +58,10 @@ export const Deploy = z
   })
   .meta({ id: 'Deploy' })
 
-type Shown = Pick<Context, 'config' | 'db' | 'previewTokens'>
+type Shown = Pick<Context, 'config' | 'db' | 'previewTokens' | 'permanentTokens'>
 
 export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<typeof Deploy>> {
-  const [view = viewOf(row, undefined, undefined)] = await deployViews(ctx, [row])
+  const [view = viewOf(row, {})] = await deployViews(ctx, [row])
   if (!row.recommendations?.length) return view
   const site = await findSite(ctx.db, row.project_id, row.site_id)
   return site?.checks_enabled ? { ...view, recommendations: row.recommendations } : view
@@ -64,9 +69,12 @@ export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<ty
 
 /** Leaves out the recommendations, which would make up most of a list of deploys. */
 export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promise<z.input<typeof Deploy>[]> {
-  const urls = await previewUrls(ctx, rows)
+  const previews = await previewUrls(ctx, rows)
+  const permanent = await permanentUrls(ctx, rows)
   const waits = await waitsOf(ctx, rows)
-  return rows.map((row) => viewOf(row, urls.get(row.id), waits.get(row.id)))
+  return rows.map((row) =>
+    viewOf(row, { preview_url: previews.get(row.id), permanent_url: permanent.get(row.id), waiting_for: waits.get(row.id) }),
+  )
 }
 
 /** By the deploy's id. A link whose token came from another secret key does not open any more. */
@@ -84,6 +92,19 @@ async function previewUrls({ config, db, previewTokens }: Shown, rows: readonly 
   return new Map(urls.toReversed())
 }
 
+/** By the deploy's id. */
+async function permanentUrls({ config, db, permanentTokens }: Shown, rows: readonly DeployRow[]): Promise<Map<string, string>> {
+  const sites = [...new Set(rows.map((row) => row.site_id))]
+  const links = await listPermanentLinks(
+    db,
+    sites,
+    rows.map((row) => row.id),
+  )
+  return new Map(
+    links.map(({ deploy_id, generation }) => [deploy_id, permanentUrl(config, permanentTokens(deploy_id, generation))]),
+  )
+}
+
 /** What each queued deploy waits for, by its id. */
 async function waitsOf({ db }: Shown, rows: readonly DeployRow[]): Promise<Map<string, string>> {
   const queued = rows.filter((row) => row.status === 'queued')
@@ -98,7 +119,9 @@ const maxTitle = new RegExp(`^.{0,${maxTitleLength}}`, 'u')
 const titleOf = ({ title, git }: DeployRow) =>
   title ?? (maxTitle.exec(oneLine(git?.message.split('\n', 1)[0] ?? ''))?.[0] || null)
 
-function viewOf(row: DeployRow, preview_url: string | undefined, waiting_for: string | undefined): z.input<typeof Deploy> {
+type Known = { readonly [Member in 'preview_url' | 'permanent_url' | 'waiting_for']?: string | undefined }
+
+function viewOf(row: DeployRow, { preview_url, permanent_url, waiting_for }: Known): z.input<typeof Deploy> {
   return {
     id: row.id,
     site_id: row.site_id,
@@ -117,6 +140,7 @@ function viewOf(row: DeployRow, preview_url: string | undefined, waiting_for: st
     total_bytes: row.total_bytes,
     git: row.git,
     preview_url: preview_url ?? null,
+    permanent_url: permanent_url ?? null,
     created_at: isoTime(row.created_at),
     started_at: isoTimeOrNull(row.started_at),
     finished_at: isoTimeOrNull(row.finished_at),

@@ -15,6 +15,9 @@ export const Site = z
     form_endpoint: z.url().describe('The URL to which forms of the site are posted.'),
     enabled: z.boolean().describe('A disabled site answers with a temporarily-unavailable page.'),
     checks_enabled: z.boolean().describe('Whether published files are checked for recommendations.'),
+    permanent_links: z
+      .boolean()
+      .describe('Whether every deploy whose files are kept has an address of its own; the plan must allow it.'),
     install_command: z.string().nullable().describe('The command that installs packages; null means the usual one.'),
     build_command: z.string().nullable().describe('The command that builds; null means the usual one.'),
     output_dir: z.string().nullable().describe('The folder that is published; null means the first of the usual ones.'),
@@ -45,6 +48,7 @@ export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
     form_endpoint: `${config.urls.base}/f/${row.id}`,
     enabled: row.enabled,
     checks_enabled: row.checks_enabled,
+    permanent_links: row.permanent_links,
     install_command: row.install_command,
     build_command: row.build_command,
     output_dir: row.output_dir,

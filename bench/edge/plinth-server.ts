@@ -29,7 +29,7 @@ const log = createLogger('bench', 'info')
 const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
 const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
-routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256, previews: [], former: [], domains: [] }])
+routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256, previews: [], permanent: [], former: [], domains: [] }])
 const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
 const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), log })
 opened.use(await openServer(handler, { path: socket }, edgeLimits))

@@ -1,4 +1,5 @@
 import { createHash, createHmac, hkdfSync } from 'node:crypto'
+import { base32 } from './base32.ts'
 
 /** Derives the token of a preview link: 52 characters of lower-case base32, different for each generation. */
 export type PreviewTokens = (deployId: string, generation: number) => string
@@ -29,23 +30,4 @@ export function issuedToken(previewTokens: PreviewTokens, { id, generation, toke
   if (generation === null) return undefined
   const token = previewTokens(id, generation)
   return hashPreviewToken(token) === token_sha256 ? token : undefined
-}
-
-const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
-
-/** Encodes as RFC 4648 base32 in lower case and without padding, so that it can be a label of a host name. */
-function base32(bytes: Uint8Array): string {
-  let text = ''
-  let bits = 0
-  let held = 0
-  for (const byte of bytes) {
-    held = (held << 8) | byte
-    bits += 8
-    while (bits >= 5) {
-      bits -= 5
-      text += alphabet[held >> bits]
-      held &= (1 << bits) - 1
-    }
-  }
-  return bits === 0 ? text : text + alphabet[held << (5 - bits)]
 }

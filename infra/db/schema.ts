@@ -47,6 +47,8 @@ interface Sites {
   node_version: string | null
   deletion_scheduled_at: Date | null
   purging: Generated<boolean>
+  permanent_links: Generated<boolean>
+  permanent_links_generation: Generated<number>
   active_deploy_id: string | null
   last_deploy_seq: Generated<number>
   version: Generated<number>

@@ -12,6 +12,7 @@ import {
 } from '../../workflows/contract/deploys.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import * as runs from '../deploys/runs.ts'
+import { bumpPermanentLinks } from '../feeds/routes.ts'
 import { showBranchPreview } from '../previews/branch-previews.ts'
 import { type ProjectRow, withProjectOfDeploy } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
@@ -62,7 +63,9 @@ export async function finishBuild(
     // the build has written damaged objects again
     await markRepaired(tx, distinctHashes(files), now)
     await addBlobsOfDeploy(tx, project.id, files)
-    return isPreview ? { status: 'ready', preview: await showBranchPreview(tx, changed, tokenHashOf, now) } : { status: 'ready' }
+    const preview = isPreview ? await showBranchPreview(tx, changed, tokenHashOf, now) : undefined
+    await bumpPermanentLinks(tx, changed.site_id)
+    return { status: 'ready', ...(preview && { preview }) }
   })
 }
 

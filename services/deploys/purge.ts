@@ -1,6 +1,6 @@
 import { deployActions, deployAllows } from '../../core/deploy.ts'
 import { conflict } from '../../core/errors.ts'
-import { bumpRoutes } from '../feeds/routes.ts'
+import { bumpPermanentLinks, bumpRoutes } from '../feeds/routes.ts'
 import { closeUnlessAwaited } from '../previews/branch-previews.ts'
 import { endLinksToDeploy } from '../previews/links.ts'
 import { withProject } from '../projects/projects.ts'
@@ -39,6 +39,7 @@ export async function purgeDeploy(
       await queueReports(tx, site_id)
     }
     if (ended.length > 0) await bumpRoutes(tx, { site_id })
+    else await bumpPermanentLinks(tx, site_id)
     tx.afterCommit(() => log.info({ deploy_id: id, site_id }, 'deploy purged'))
     return true
   })

@@ -39,7 +39,7 @@ export function updateProject(services: Services, id: string, change: ProjectCha
       form_balance: before.form_balance + (change.form_balance_add ?? 0),
     }
     const after = await tx.updateTable('projects').set(set).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
-    if (after.suspended !== before.suspended) await bumpRoutes(tx, { project_id: id })
+    if (after.suspended !== before.suspended || after.plan !== before.plan) await bumpRoutes(tx, { project_id: id })
     const isNews = !before.suspended || (suspended_reason !== null && suspended_reason !== before.suspended_reason)
     if (suspended && isNews) await queueEmailToOwner(tx, id, suspendedEmail(after), { sender: config.mail.from, now: clock() })
     tx.afterCommit(() => log.info({ project_id: id, plan: after.plan, suspended }, 'project updated'))

@@ -1,10 +1,11 @@
-import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
+import { type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { withPrimaries } from '../../core/domains.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { type Feed, type FollowOptions, follow, type SetConnected } from '../../infra/db/feed.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
+import { permanentLinks } from './permanent-links.ts'
 
 /** The facts of one site that the edge needs. */
 export interface Route {
@@ -21,6 +22,8 @@ export interface Route {
   readonly manifest_sha256: string | null
   /** The preview links. */
   readonly previews: readonly RoutePreview[]
+  /** The deploys with a permanent link; empty while the site has none. */
+  readonly permanent: readonly PermanentLink[]
   /** Former subdomains, which redirect to the current one for a while. */
   readonly former: readonly FormerSubdomain[]
   /** Verified custom domains; `*.` stands for one label. */
@@ -45,6 +48,13 @@ export interface RoutePreview {
   readonly manifest_sha256: string
 }
 
+/** The token of the link is derived from the id and the generation. */
+export interface PermanentLink {
+  readonly deploy_id: string
+  readonly manifest_sha256: string
+  readonly generation: number
+}
+
 const channel = 'routes'
 
 /**
@@ -52,7 +62,15 @@ const channel = 'routes'
  * that changed what a {@link Route} shows. NOTIFY takes a global lock at commit, so only route changes may use it.
  */
 export async function bumpRoutes(db: Db, where: { readonly site_id: string } | { readonly project_id: string }): Promise<void> {
-  const chosen = 'site_id' in where ? sql`id = ${where.site_id}` : sql`project_id = ${where.project_id}`
+  await bump(db, 'site_id' in where ? sql`id = ${where.site_id}` : sql`project_id = ${where.project_id}`)
+}
+
+/** As {@link bumpRoutes}, when a deploy of the site has got its files or lost them, which only permanent links show. */
+export async function bumpPermanentLinks(db: Db, siteId: string): Promise<void> {
+  await bump(db, sql`id = ${siteId} and permanent_links`)
+}
+
+async function bump(db: Db, chosen: RawBuilder<unknown>): Promise<void> {
   await sql`
     with changed as (
       update sites set version = version + 1, route_changed_at = clock_timestamp() where ${chosen} returning id, version
@@ -114,6 +132,7 @@ async function readRoutes(
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
     .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))
+    .select((eb) => jsonArrayFrom(permanentLinks(eb)).as('permanent'))
     .select((eb) => jsonArrayFrom(formerSubdomains(eb)).as('former'))
     .select((eb) => jsonArrayFrom(verifiedDomains(eb)).as('domains'))
     .execute()

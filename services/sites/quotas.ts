@@ -53,3 +53,9 @@ export function requirePlanFor(subdomain: string, plan: PlanName): void {
     'plan_short_subdomain',
   )
 }
+
+/** @throws AppError `payment_required` when the plan has no permanent links */
+export function requirePlanForPermanentLinks(plan: PlanName): void {
+  if (planAllows(plan, 'permanent_links')) return
+  throw paymentRequired(`permanent links need the ${planFor('permanent_links')} plan or higher`, 'plan_permanent_links')
+}

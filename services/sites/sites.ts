@@ -113,23 +113,27 @@ export interface SiteChange extends OwnSettings {
   readonly name?: string | undefined
   readonly description?: string | null | undefined
   readonly checks_enabled?: boolean | undefined
+  readonly permanent_links?: boolean | undefined
 }
 
-/** @throws AppError `conflict` when the site is in the trash */
-export async function updateSite(
-  { db, clock }: Services,
-  site: Pick<SiteRow, 'id' | 'project_id'>,
-  change: SiteChange,
-): Promise<SiteRow> {
-  const row = await updateLiveSite(db, site)
-    // an undefined member is left out of the statement
-    .set({ ...change, updated_at: clock() })
-    .returningAll()
-    .returning(pendingChange)
-    .executeTakeFirst()
-  if (!row) throw inTrash()
-  return row
+/** The edge is notified with the commit of what it needs. @throws AppError `conflict` when the site is in the trash */
+export function updateSite(services: Services, site: Pick<SiteRow, 'id' | 'project_id'>, change: SiteChange): Promise<SiteRow> {
+  return transact(services, async (tx) => {
+    const row = await updateLiveSite(tx, site)
+      // an undefined member is left out of the statement
+      .set({ ...change, updated_at: services.clock() })
+      .$if(change.permanent_links === false, (query) => query.set({ permanent_links_generation: nextGeneration }))
+      .returningAll()
+      .returning(pendingChange)
+      .executeTakeFirst()
+    if (!row) throw inTrash()
+    if (change.permanent_links !== undefined) await bumpRoutes(tx, { site_id: site.id })
+    return row
+  })
 }
+
+/** The generation that follows when permanent links are switched off. */
+const nextGeneration = sql<number>`permanent_links_generation + permanent_links::integer`
 
 /** The edge is notified with the commit. @throws AppError `conflict` when the site is in the trash */
 export function setSiteEnabled(services: Services, site: Pick<SiteRow, 'id' | 'project_id'>, enabled: boolean): Promise<SiteRow> {

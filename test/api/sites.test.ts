@@ -32,6 +32,7 @@ test('S01 S07 S08 S12 C01 C05: a created site has every field, its address and i
     form_endpoint: `http://localhost:8080/f/${body.id}`,
     enabled: true,
     checks_enabled: true,
+    permanent_links: false,
     install_command: null,
     build_command: null,
     output_dir: null,

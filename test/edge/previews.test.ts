@@ -1,7 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deployIdOf } from '../../infra/crypto/permanent-tokens.ts'
 import { createPreviewTokens, hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import type { Route } from '../../services/feeds/routes.ts'
-import { type Ask, ask, type Files, openTestEdge, routeOf, sendRaw, storeFiles, type TestEdge } from './test-edge.ts'
+import {
+  type Ask,
+  ask,
+  type Files,
+  openTestEdge,
+  permanentTokens,
+  routeOf,
+  sendRaw,
+  storeFiles,
+  type TestEdge,
+} from './test-edge.ts'
 
 const tokens = createPreviewTokens(Buffer.alloc(32, 1))
 const tokenOf = (name: string) => tokens(name, 1)
@@ -219,6 +230,33 @@ test('a link follows its route: another manifest, another site, none', async () 
   expect(await open()).toBe('two')
   edge.routes.apply([], ['id-of-moves'])
   expect(edge.routes.findPreview(hashPreviewToken(tokenOf('moves')))).toBeUndefined()
+})
+
+describe('a permanent link', () => {
+  const id = '01a2b3c4-d5e6-7f80-9123-456789abcdef'
+  const token = permanentTokens(id, 3)
+  const permanent = (manifest_sha256: string) => [{ deploy_id: id, manifest_sha256, generation: 3 }]
+
+  test('E34: opens in both forms like a preview, and follows its route', async () => {
+    const manifest_sha256 = await storeFiles(edge.cas, app)
+    edge.routes.apply([routeOf('lasting', null, { permanent: permanent(manifest_sha256) })], [])
+    for (const answer of [await edge.ask('/about', { host: `${token}.${host}` }), await edge.ask(`/${token}/about`, { host })]) {
+      expect([answer.status, text(answer), answer.headers['cache-control']]).toEqual([200, 'about page', 'private, no-store'])
+    }
+    const led = await edge.ask(`/${token}/about`, { host, headers: { 'sec-fetch-dest': 'document' } })
+    expect([led.status, led.headers.location]).toEqual([307, `http://${token}.preview.test:8080/about`])
+    edge.routes.apply([routeOf('lasting', null, { version: 2 })], [])
+    expect((await edge.ask('/', { host: `${token}.${host}` })).status).toBe(404)
+    expect(edge.routes.findPermanentLink(id)).toBeUndefined()
+  })
+
+  test('is the id of the deploy and a signature in 52 characters of base32', () => {
+    expect(token).toMatch(/^[a-z2-7]{51}[aq]$/)
+    expect(deployIdOf(token)).toBe(id)
+    for (const odd of ['', 'a'.repeat(51), `${'a'.repeat(51)}1`, 'a'.repeat(54)]) expect(deployIdOf(odd)).toBeUndefined()
+    const others = [permanentTokens(id, 4), permanentTokens(id.replace('f', '0'), 3), tokens(id, 3)]
+    expect(new Set([token, ...others]).size).toBe(4)
+  })
 })
 
 test('tokens are 52 characters of base32, differ by deploy, generation and key, and repeat', () => {

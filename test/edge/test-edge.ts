@@ -13,6 +13,7 @@ import { openRouteTable } from '../../edge/routes.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
+import { createPermanentTokens } from '../../infra/crypto/permanent-tokens.ts'
 import { type Listen, openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
@@ -21,6 +22,7 @@ import type { Route } from '../../services/feeds/routes.ts'
 export const platformDomain = 'plinth.test'
 export const baseUrl = 'http://platform.test:8080'
 export const previewUrl = 'http://preview.test:8080'
+export const permanentTokens = createPermanentTokens(Buffer.alloc(32, 1))
 export const log = createLogger('edge', 'silent')
 
 export type Files = Readonly<Record<string, string | Buffer>>
@@ -37,7 +39,16 @@ export async function storeFiles(cas: Cas, files: Files): Promise<string> {
 
 /** A route of a live site; the site's id is made of its name. */
 export function routeOf(subdomain: string, manifest_sha256: string | null, more: Partial<Route> = {}): Route {
-  const always = { enabled: true, suspended: false, trashed: false, version: 1, previews: [], former: [], domains: [] }
+  const always = {
+    enabled: true,
+    suspended: false,
+    trashed: false,
+    version: 1,
+    previews: [],
+    permanent: [],
+    former: [],
+    domains: [],
+  }
   return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
 }
 
@@ -93,7 +104,11 @@ export async function openTestEdge({ limits, listen = { port: 0 }, wrap = (cas) 
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
   const server = opened.use(
-    await openServer(createHandler({ platformDomain, baseUrl, previewUrl, routes, content, log }), listen, edgeLimits),
+    await openServer(
+      createHandler({ platformDomain, baseUrl, previewUrl, routes, content, permanentTokens, log }),
+      listen,
+      edgeLimits,
+    ),
   )
   const port = server.port ?? 0
   const stack = opened.move()

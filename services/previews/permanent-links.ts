@@ -1,0 +1,22 @@
+import type { Db } from '../../infra/db/database.ts'
+import { permanentLinks } from '../feeds/permanent-links.ts'
+
+/** Those of the deploys that have a permanent link, with the generation of its token. */
+export async function listPermanentLinks(
+  db: Db,
+  sites: readonly string[],
+  deploys: readonly string[],
+): Promise<{ readonly deploy_id: string; readonly generation: number }[]> {
+  if (deploys.length === 0) return []
+  return await db
+    .selectFrom('sites')
+    .innerJoin('projects', 'projects.id', 'sites.project_id')
+    .innerJoinLateral(
+      (eb) => permanentLinks(eb).as('link'),
+      (join) => join.onTrue(),
+    )
+    .select(['link.deploy_id', 'link.generation'])
+    .where('sites.id', 'in', sites)
+    .where('link.deploy_id', 'in', deploys)
+    .execute()
+}
