@@ -113,10 +113,12 @@ export const siteUrl = ({ urls }: Pick<Config, 'urls'>, subdomain: string): stri
 /** The address that a preview link opens at. */
 export const previewUrl = ({ urls }: Pick<Config, 'urls'>, token: string) => `${urls.preview}/${token}/`
 
+/** The origin on which browsers see a preview. */
+export const previewOrigin = ({ urls }: Pick<Config, 'urls'>, token: string) =>
+  withHost(urls.preview, `${token}.${new URL(urls.preview).hostname}`)
+
 /** The address of a deploy alone: the origin that browsers are redirected to from its preview link, too. */
-export function permanentUrl({ urls }: Pick<Config, 'urls'>, token: string): string {
-  return `${withHost(urls.preview, `${token}.${new URL(urls.preview).hostname}`)}/`
-}
+export const permanentUrl = (config: Pick<Config, 'urls'>, token: string) => `${previewOrigin(config, token)}/`
 
 /** @param origin whose scheme and port are kept */
 function withHost(origin: string, hostname: string): string {

@@ -1,8 +1,9 @@
-import { trustOf } from '../../core/build-trust.ts'
+import { type TrustLevel, trustOf } from '../../core/build-trust.ts'
 import { conflict, notFound } from '../../core/errors.ts'
 import type { VariableContext } from '../../core/variables.ts'
-import { siteUrl } from '../../infra/config.ts'
+import { previewOrigin, siteUrl } from '../../infra/config.ts'
 import type { DeployRun } from '../deploys/runs.ts'
+import { firstGeneration } from '../previews/links.ts'
 import type { Services } from '../services.ts'
 import { readVariables } from '../sites/variables.ts'
 
@@ -26,7 +27,7 @@ export async function readBuildVariables(services: Services, run: DeployRun): Pr
   const sealed = variables.find(({ value }) => value === undefined)
   if (sealed)
     throw conflict(`the variable ${sealed.name} cannot be read, because the secret key of the server has changed; set it again`)
-  const url = trust === 'production' ? siteUrl(services.config, build.subdomain) : undefined
+  const url = trust === 'production' ? siteUrl(services.config, build.subdomain) : urlOfPreview(services, build, trust)
   const provided = {
     ...providedOf(build),
     PLINTH_DEPLOY_ID: run.deploy_id,
@@ -39,7 +40,19 @@ export async function readBuildVariables(services: Services, run: DeployRun): Pr
   }
 }
 
-function providedOf({ subdomain, branch, git }: NonNullable<Awaited<ReturnType<typeof findPermittedBuild>>>) {
+/**
+ * Where the branch preview will be seen: its link, which is issued when its first build is ready. Undefined for other previews, whose links
+ * are made later by a call, and for forks, whose authors may be strangers to those who have the link.
+ */
+function urlOfPreview({ config, previewTokens }: Services, build: PermittedBuild, trust: TrustLevel): string | undefined {
+  const { git_preview_id, link_generation } = build
+  if (trust === 'fork' || git_preview_id === null) return undefined
+  return previewOrigin(config, previewTokens(git_preview_id, link_generation ?? firstGeneration))
+}
+
+type PermittedBuild = NonNullable<Awaited<ReturnType<typeof findPermittedBuild>>>
+
+function providedOf({ subdomain, branch, git }: PermittedBuild) {
   const ref = branch ?? git?.ref
   return {
     CI: 'true',
@@ -55,7 +68,8 @@ function findPermittedBuild({ db }: Services, { deploy_id, attempt, run_id }: De
     .innerJoin('sites', 'sites.id', 'deploys.site_id')
     .leftJoin('git_previews as preview', 'preview.id', 'deploys.git_preview_id')
     .select(['deploys.site_id', 'deploys.source_kind', 'deploys.activate', 'deploys.git', 'sites.subdomain'])
-    .select(['preview.from_fork', 'preview.branch'])
+    .leftJoin('preview_links as link', 'link.git_preview_id', 'preview.id')
+    .select(['preview.id as git_preview_id', 'preview.from_fork', 'preview.branch', 'link.generation as link_generation'])
     .where('deploys.id', '=', deploy_id)
     .where('deploys.attempt', '=', attempt)
     .where('deploys.run_id', '=', run_id)

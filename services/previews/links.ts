@@ -9,6 +9,9 @@ export type PreviewLinkRow = Selectable<DB['preview_links']>
 /** The owner of a link: a deploy or a branch preview, which has the same id as the link. */
 export type LinkOwner = Pick<PreviewLinkRow, 'id' | 'site_id' | 'git_preview_id'>
 
+/** The generation of a link that has not been issued yet; the database gives it to new rows. */
+export const firstGeneration = 1
+
 /** A link that shows a deploy. */
 export interface LivePreviewLink {
   readonly id: string

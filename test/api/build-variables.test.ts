@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { deriveRunnerToken } from '../../infra/crypto/runner-token.ts'
+import { closeBranchPreview, showBranchPreview } from '../../services/previews/branch-previews.ts'
+import { transact } from '../../services/transact.ts'
 import { archiveOf, makeSite, openPreview } from '../make.ts'
 import { secretKey, type TestProject, type World, world } from '../world.ts'
 
@@ -65,6 +68,22 @@ describe('E30: a build gets the variables of its context', () => {
     await change({ activate: false, source_kind: 'git', git: { ...git, ref: 'feature' }, git_preview_id: id })
     const { values, secrets } = (await read()).body
     expect([values.PREVIEW, values.LIVE, values.PLINTH_BRANCH, secrets]).toEqual(['preview', undefined, 'feature', ['preview']])
+  })
+
+  test('preview: the address of the branch preview is known before its link is issued, and is that of the link', async () => {
+    const { id } = await openPreview(w, owner, site.id, { ref: 'feature' })
+    await change({ activate: false, source_kind: 'git', git: { ...git, ref: 'feature' }, git_preview_id: id })
+    const before = (await read()).body.values.PLINTH_URL
+    const shown = { id: deploy.id, site_id: site.id, seq: deploy.seq ?? '1', git_preview_id: id }
+    const hashOf = (preview: string, generation: number) => hashPreviewToken(w.previewTokens(preview, generation))
+    expect(await transact(w, (tx) => showBranchPreview(tx, shown, hashOf, new Date()))).toBe('shown')
+    const [{ url }] = (await w.call(`GET /api/v1/sites/${site.id}/git/previews`, { key: owner.key })).body
+    const { protocol, host, pathname } = new URL(url)
+    expect(before).toBe(`${protocol}//${pathname.replaceAll('/', '')}.${host}`)
+    expect((await read()).body.values.PLINTH_URL).toBe(before)
+
+    await transact(w, (tx) => closeBranchPreview(tx, { site_id: site.id, ref: 'feature' }, new Date()))
+    expect((await read()).body.values.PLINTH_URL).not.toBe(before)
   })
 
   test('none: a fork, and a git deploy that may have been of one', async () => {
