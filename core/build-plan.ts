@@ -147,9 +147,9 @@ function parsePackage(packageJson: string) {
   try {
     content = JSON.parse(packageJson.replace(/^\uFEFF/, ''))
   } catch (error) {
-    return refused(`package.json is not valid JSON (${(error as Error).message}); mend it and deploy again`)
+    return refused(`package.json is not valid JSON (${(error as Error).message}); correct it and deploy again`)
   }
-  if (!isRecord(content)) return refused('package.json is not a JSON object; mend it and deploy again')
+  if (!isRecord(content)) return refused('package.json is not a JSON object; correct it and deploy again')
   return { kind: 'package', content } as const
 }
 

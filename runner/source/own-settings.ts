@@ -27,7 +27,7 @@ export async function readOwnSettings(
   // few sources have one, and zod takes a while to load
   const { parsePlinthFile } = await import('../../infra/plinth-file.ts')
   const parsed = parsePlinthFile(await readFile(path, 'utf8'))
-  if ('error' in parsed) return { error: `${parsed.error}; mend it and deploy again` }
+  if ('error' in parsed) return { error: `${parsed.error}; correct it and deploy again` }
   const { build = {}, ignore = [] } = parsed.file
   if (at !== '' && build.root_dir) return { error: `${at}${name} names a root_dir; move it to ${name} at the root of the source` }
   return { settings: overrideSettings(settings, name, build), ignore }

@@ -146,7 +146,7 @@ test('B01: a byte order mark before package.json does no harm', () => {
 })
 
 test.each<[string, string, RegExp]>([
-  ['text', 'hello', /^package.json is not valid JSON \(.*\); mend it and deploy again$/],
+  ['text', 'hello', /^package.json is not valid JSON \(.*\); correct it and deploy again$/],
   ['nothing', '', /^package.json is not valid JSON/],
   ['a list', '[]', /^package.json is not a JSON object/],
   ['null', 'null', /^package.json is not a JSON object/],

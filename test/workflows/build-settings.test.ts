@@ -70,7 +70,7 @@ test('E30: plinth.json in the source wins over the site, member by member, and i
 test('E30: an invalid plinth.json fails the deploy and is named', async () => {
   await set(none)
   const error = async (text: string) => (await deploy({ 'index.html': 'x', 'plinth.json': text })).error
-  expect(await error('{')).toMatch(/^plinth.json is not valid JSON .*; mend it and deploy again$/)
+  expect(await error('{')).toMatch(/^plinth.json is not valid JSON .*; correct it and deploy again$/)
   expect(await error(plinth({ build: { output_dir: '..' } }))).toMatch(/^plinth.json is not valid: build.output_dir contains/)
   expect(await error(' '.repeat(65 * 1024))).toBe('plinth.json is larger than 64 KB; shorten it and deploy again')
   expect(await error(plinth({ build: { root_dir: 'web' } }))).toMatch(
