@@ -10,12 +10,12 @@ const base64Columns = [76, 64]
  * also in other alphabets of these encodings, in broken lines, and as a part of something longer in base64.
  */
 export function formsOf(secrets: readonly string[]): Set<string> {
-  const long = secrets.filter((secret) => secret.length >= minLength)
+  const long = secrets.filter((secret) => secret.length >= minLength).map(encodeSecret)
   const forms = new Set(long.flatMap(usualForms).filter((form) => form.length >= minLength))
   let room = maxUnusualLength
   for (const secret of long) {
     // the forms of one secret are rarely longer than fifty of it
-    if (secret.length > room) continue
+    if (secret.text.length > room) continue
     for (const form of unusualForms(secret)) {
       if (form.length < minLength || form.length > room || forms.has(form)) continue
       forms.add(form)
@@ -23,6 +23,18 @@ export function formsOf(secrets: readonly string[]): Set<string> {
     }
   }
   return forms
+}
+
+/** A secret with what most of its forms are made of. */
+interface EncodedSecret {
+  readonly text: string
+  readonly bytes: Uint8Array
+  readonly inBase64: string
+}
+
+function encodeSecret(text: string): EncodedSecret {
+  const bytes = new TextEncoder().encode(text)
+  return { text, bytes, inBase64: base64(bytes) }
 }
 
 const linesOf = (secret: string) =>
@@ -34,29 +46,27 @@ const linesOf = (secret: string) =>
 /** The secrets themselves, line by line. */
 export const plainForms = (secrets: readonly string[]): Set<string> => new Set(secrets.flatMap(linesOf))
 
-function usualForms(secret: string): string[] {
-  const ofLines = linesOf(secret).flatMap((line) => [
+function usualForms({ text, inBase64 }: EncodedSecret): string[] {
+  const ofLines = linesOf(text).flatMap((line) => [
     line,
     // logs are without control characters
     line.replace(/[^\P{Cc}\t]/gu, ''),
     JSON.stringify(line).slice(1, -1),
     encodeURIComponent(line.toWellFormed()),
   ])
-  return [...ofLines, base64(bytesOf(secret))]
+  return [...ofLines, inBase64]
 }
 
-function unusualForms(secret: string): string[] {
-  const bytes = bytesOf(secret)
-  const whole = base64(bytes)
+function unusualForms({ text, bytes, inBase64: whole }: EncodedSecret): string[] {
   const broken = base64Columns.flatMap((columns) => (whole.length > columns ? pieces(whole, columns) : []))
   // of a longer text that holds it, by where it begins in a group of three bytes
-  const inside = [0, 1, 2].map((before) => {
+  const inside = [1, 2].map((before) => {
     const shifted = new Uint8Array(before + bytes.length)
     shifted.set(bytes, before)
     return base64(shifted).slice(Math.ceil((before * 8) / 6), Math.floor((shifted.length * 8) / 6))
   })
-  const inBase64 = [whole, ...inside, ...broken]
-  return [...inBase64, ...inBase64.map(urlAlphabet), ...linesOf(secret).flatMap(formsInUrls)]
+  const all = [whole, whole.slice(0, Math.floor((bytes.length * 8) / 6)), ...inside, ...broken]
+  return [...all, ...all.map(urlAlphabet), ...linesOf(text).flatMap(formsInUrls)]
 }
 
 function formsInUrls(line: string): string[] {
@@ -73,8 +83,6 @@ const urlAlphabet = (encoded: string) =>
     .replaceAll('+', '-')
     .replaceAll('/', '_')
     .replace(/={1,2}$/, '')
-
-const bytesOf = (secret: string) => new TextEncoder().encode(secret)
 
 function base64(bytes: Uint8Array): string {
   let text = ''
