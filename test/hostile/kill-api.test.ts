@@ -19,7 +19,7 @@ beforeAll(async () => {
   platform = await startPlatform()
   for (const name of ['kill-names', 'kill-rename', 'kill-toggle', 'kill-trash', 'kill-files', 'kill-manifest', 'kill-archive'])
     sites.set(name, await platform.emptySite(name))
-  for (const name of ['kill-activate', 'kill-preview', 'kill-domains', 'kill-git', 'kill-keys'])
+  for (const name of ['kill-activate', 'kill-preview', 'kill-domains', 'kill-git', 'kill-keys', 'kill-cancel'])
     sites.set(name, await platform.emptySite(name))
 })
 afterAll(() => platform?.[Symbol.asyncDispose]())
@@ -65,6 +65,14 @@ function collection(name: string, write: Writer['write'], look: (body: Answer['b
   }
 }
 
+/** Ends by itself when its cancellation was not acknowledged. */
+const slowBuild = tarGz(
+  Object.entries({
+    'package.json': JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: 'sleep 5' } }),
+    'package-lock.json': JSON.stringify({ name: 'x', version: '1.0.0', lockfileVersion: 3, packages: {} }),
+  }).map(([name, data]) => ({ name, data })),
+)
+
 const get = (endpoint: string, key: string) => ok(platform.call(`GET ${endpoint}`, { key }))
 const page = (content: string) => ({ path: 'index.html', content })
 const sha256Of = (content: string) => createHash('sha256').update(content).digest('hex')
@@ -85,6 +93,7 @@ async function writers(): Promise<Writer[]> {
   const preview = siteOf('kill-preview')
   const domains = siteOf('kill-domains')
   const git = siteOf('kill-git')
+  const cancelled = siteOf('kill-cancel')
   const keysProject = (await get('/api/v1/whoami', siteOf('kill-keys').key)).project_id
   const send = async (site: Site, content: string, goLive: boolean) => {
     const json = { files: [page(content)], activate: goLive }
@@ -166,6 +175,19 @@ async function writers(): Promise<Writer[]> {
         return await platform.call(`POST /api/v1/sites/${archive.id}/deploys`, { key: archive.key, bytes })
       },
       ({ id }) => goesWell(archive, id),
+    ),
+    collection(
+      'cancel_deploy',
+      async () => {
+        await pause(deployPauseMs)
+        const sent = await platform.call(`POST /api/v1/sites/${cancelled.id}/deploys`, { key: cancelled.key, bytes: slowBuild })
+        if (sent.status !== 200) return sent
+        return await platform.call(`POST /api/v1/deploys/${sent.body.id}/cancel`, { key: cancelled.key })
+      },
+      async ({ id }) => {
+        const { status, error } = await get(`/api/v1/deploys/${id}`, cancelled.key)
+        return status === 'failed' && /^cancelled by key /.test(error)
+      },
     ),
     register(
       'activate_deploy',

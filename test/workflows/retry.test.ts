@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
 import { applyRetentionEverywhere } from '../../services/deploys/retention.ts'
+import { purgeSite } from '../../services/removal/purge-site.ts'
 import { removeAbandonedUploads } from '../../services/storage/sweep.ts'
 import { tarGz } from '../infra/archives.ts'
 import { type GitServer, startGitServer } from '../infra/git-server.ts'
@@ -102,6 +103,21 @@ describe('E31: an archive whose deploy has failed', () => {
     expect(live.status).toBe('active')
     expect([(await rowOf(first.id)).artifacts_purged, (await rowOf(second.id)).artifacts_purged]).toEqual([true, false])
     expect(await usedBytes(project)).toBeLessThan(4 * MB)
+  })
+
+  test('is removed with its site, and frees its storage', async () => {
+    const project = await w.project('enterprise')
+    const { id } = await makeSite(w, project)
+    const sources: string[] = []
+    for (const text of [noise(0.5), noise(0.5)])
+      sources.push((await rowOf((await send(id, wrong(text), { project })).id)).source_sha256 ?? '')
+    expect(await usedBytes(project)).toBeGreaterThan(MB)
+    const { deletion_scheduled_at } = (await call(`DELETE /api/v1/sites/${id}`, undefined, project)).body
+    expect(await isStored(sources[0] ?? '')).toBe(true)
+    const purge_at = new Date(deletion_scheduled_at)
+    expect(await purgeSite({ ...w, clock: () => purge_at }, { site_id: id, purge_at }, () => undefined)).toBe('purged')
+    expect(await usedBytes(project)).toBe(0)
+    for (const sha256 of sources) expect(await isStored(sha256)).toBe(false)
   })
 
   test('is not there for a deploy that succeeded', async () => {
