@@ -3,13 +3,13 @@ import { AppError, invalid, notFound, paymentRequired, unprocessable } from '../
 import { smallBodyBytes } from '../core/limits.ts'
 import { planAllows, planFor } from '../core/plans.ts'
 import { covers } from '../core/scopes.ts'
+import { schemaText } from '../infra/schema-text.ts'
 import { suspended } from '../services/projects/projects.ts'
 import { inTrash, isTrashed } from '../services/sites/sites.ts'
 import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { LongTexts } from './long-texts.ts'
 import type { Operation } from './operation.ts'
-import { schemaText } from './schema-text.ts'
 
 /** The input of a call before it is checked. Only operations with raw bytes get the upload, and only those with large bodies the texts. */
 export interface RawCall {

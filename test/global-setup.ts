@@ -9,7 +9,7 @@ import { migrate } from '../infra/db/migrate.ts'
 import { readNpmSettings } from '../infra/local/build-tools.ts'
 import { startPostgres } from '../infra/local/postgres.ts'
 import { findTool } from '../infra/local/tools.ts'
-import { openToolchain, toolchainOptions } from '../infra/toolchain.ts'
+import { openToolchain, toolchainOptions } from '../infra/toolchain/toolchain.ts'
 import { bundleWorkflows } from '../workflows/worker.ts'
 
 declare module 'vitest' {

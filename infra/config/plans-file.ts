@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { defaultPlans, type PlanName, type Plans, planNames } from '../../core/plans.ts'
+import { schemaText } from '../schema-text.ts'
 import { ConfigError } from './error.ts'
 
 const quotasFile = z.partialRecord(
@@ -15,7 +16,7 @@ const quotasFile = z.partialRecord(
  * @throws ConfigError naming the file and the wrong member
  */
 export function loadPlans(file: string): Plans {
-  const parsed = quotasFile.safeParse(readJson(file))
+  const parsed = quotasFile.safeParse(readJson(file), { error: schemaText })
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     throw new ConfigError(`PLINTH_PLANS_FILE ${file}: ${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is not valid'}`)

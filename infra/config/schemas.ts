@@ -61,7 +61,7 @@ const durationUnits = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** Milliseconds. */
 export const duration = z.codec(
-  z.string().regex(/^\d+(ms|s|m|h|d)$/, 'must be a duration such as 500ms, 10s, 5m, 24h or 7d'),
+  z.string().regex(/^\d{1,9}(ms|s|m|h|d)$/, 'must be a duration such as 500ms, 10s, 5m, 24h or 7d'),
   z.number(),
   {
     decode(text) {
@@ -76,7 +76,7 @@ const byteUnits = { '': 1, k: 1024, m: MiB, g: 1024 * MiB } as const
 
 /** Bytes. */
 export const byteSize = z.codec(
-  z.string().regex(/^\d+[kmg]?$/i, 'must be a number of bytes, with k, m or g after it for KiB, MiB or GiB'),
+  z.string().regex(/^\d{1,11}[kmg]?$/i, 'must be a number of bytes, with k, m or g after it for KiB, MiB or GiB'),
   z.number(),
   {
     decode(text) {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { schemaText } from '../schema-text.ts'
 import { ConfigError } from './error.ts'
 
 /** Our processes, besides the launcher. */
@@ -63,7 +64,7 @@ export function readSettings<Table extends SettingsTable>(table: Table, env: Env
 function readSetting({ name, schema, default: fallback }: Setting, env: Environment): unknown {
   const text = env[name] || fallback
   if (text === undefined) return undefined
-  const parsed = schema.safeParse(text)
+  const parsed = schema.safeParse(text, { error: schemaText })
   if (parsed.success) return parsed.data
   throw new ConfigError(`${name} ${parsed.error.issues[0]?.message ?? 'is not valid'}`)
 }

@@ -2,7 +2,7 @@ import { chmod, copyFile, mkdir, rename } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { execa } from 'execa'
 import type { Config } from '../config.ts'
-import { openToolchain, toolchainOptions } from '../toolchain.ts'
+import { openToolchain, toolchainOptions } from '../toolchain/toolchain.ts'
 import { isSearchableByAll } from './service-user.ts'
 import { type FindToolOptions, findTool } from './tools.ts'
 

@@ -31,7 +31,7 @@ export interface ChildOptions {
   readonly channel?: boolean
 }
 
-/** Told the pid of a new process. */
+/** Called with the pid of a new process. */
 export type OnSpawn = (pid: number) => Promise<void>
 
 /** A running process. Disposing ends it and waits until it has gone. */

@@ -3,8 +3,8 @@ import { link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../config.ts'
-import { tryLink } from './lock-file.ts'
-import { processIdentity } from './process-identity.ts'
+import { tryLink } from '../lock-file.ts'
+import { processIdentity } from '../process-identity.ts'
 
 const formatVersion = 1
 const markerName = 'plinth.json'

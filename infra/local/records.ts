@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { processIdentity } from '../process-identity.ts'
 import { sendSignal } from '../send-signal.ts'
-import { processIdentity } from './process-identity.ts'
 import { waitUntil } from './wait.ts'
 
 interface ProcessRecord {

@@ -1,4 +1,7 @@
-import type { Download } from './download.ts'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { extract } from 'tar'
+import { type Download, download } from '../toolchain/download.ts'
 
 export interface Release {
   /** By `<process.platform>-<process.arch>`. */
@@ -36,3 +39,16 @@ export const releases = {
     },
   },
 } satisfies Record<string, Release>
+
+/**
+ * Downloads the archive of a release for this platform and unpacks it into a folder. One try.
+ * @throws Error when there is no such archive, and as {@link download}
+ */
+export async function downloadRelease(release: Release, into: string): Promise<void> {
+  const pin = release.archives[`${process.platform}-${process.arch}`]
+  if (!pin) throw new Error(`no pinned release for ${process.platform} on ${process.arch}`)
+  const archive = join(into, 'archive.tar.gz')
+  await download(pin, archive)
+  await extract({ file: archive, cwd: into, preserveOwner: false })
+  await rm(archive)
+}

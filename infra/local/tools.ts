@@ -2,8 +2,7 @@ import { access, constants, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execa, type Options } from 'execa'
 import { ConfigError } from '../config.ts'
-import { downloadRelease } from './download.ts'
-import { type Release, releases } from './releases.ts'
+import { downloadRelease, type Release, releases } from './releases.ts'
 
 export type ToolName = keyof typeof tools
 

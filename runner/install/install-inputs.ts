@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { lockFiles, type NodeMajor, type PackageManager } from '../../core/build-plan.ts'
 import { foldersUpwards } from '../../core/root-dir.ts'
-import { pinnedManagers, pinnedNode } from '../../infra/toolchain-versions.ts'
+import { pinnedManagers, pinnedNode } from '../../infra/toolchain/versions.ts'
 
 export interface InstallPlan {
   readonly node: NodeMajor

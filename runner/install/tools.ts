@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { NodeMajor, PackageManager } from '../../core/build-plan.ts'
 import { type HugoRelease, noPython } from '../../core/generators.ts'
-import type { Toolchain, ToolRequest } from '../../infra/toolchain.ts'
+import type { Toolchain, ToolRequest } from '../../infra/toolchain/toolchain.ts'
 import type { BuildTools } from '../sandbox/environment.ts'
 import { managerEnvironment, pipEnvironment, pythonFolder } from './manager-environment.ts'
 

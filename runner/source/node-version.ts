@@ -1,6 +1,6 @@
 import { intersects, satisfies, valid, validRange } from 'semver'
 import { defaultNodeMajor, type NodeMajor, nodeMajors } from '../../core/build-plan.ts'
-import { nodeVersions } from '../../infra/toolchain-versions.ts'
+import { nodeVersions } from '../../infra/toolchain/versions.ts'
 
 /** The version of Node that a source asks for. */
 export interface NodeRequest {

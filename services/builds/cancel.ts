@@ -9,7 +9,7 @@ import { signalWorkflows } from '../workflow-messages.ts'
 import { settleFailure } from './endings.ts'
 
 /**
- * Cancels a deploy for its owner: it has failed with the commit, and its workflow is told to end what runs. The minutes are charged when the
+ * Cancels a deploy for its owner: it has failed with the commit, and its workflow gets a signal to end what runs. The minutes are charged when the
  * runner has said how many they were.
  * @throws AppError `conflict` when it has ended
  */

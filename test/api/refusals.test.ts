@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { operations } from '../../api/operations/index.ts'
 import { operatorOperations } from '../../api/operator/index.ts'
-import { schemaText } from '../../api/schema-text.ts'
+import { schemaText } from '../../infra/schema-text.ts'
 import { makeSite, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 

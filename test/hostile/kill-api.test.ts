@@ -186,7 +186,7 @@ async function writers(): Promise<Writer[]> {
       },
       async ({ id }) => {
         const { status, error } = await get(`/api/v1/deploys/${id}`, cancelled.key)
-        return status === 'failed' && /^cancelled by key /.test(error)
+        return status === 'failed' && error.startsWith('cancelled by key ')
       },
     ),
     register(

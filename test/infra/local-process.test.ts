@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
 import { freePort } from '../../infra/local/ports.ts'
-import { processIdentity } from '../../infra/local/process-identity.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { processIdentity } from '../../infra/process-identity.ts'
 
 // several starts of everything, on a machine that may have other work
 vi.setConfig({ testTimeout: 240_000 })

@@ -12,7 +12,6 @@ import { claimDataDir } from '../../infra/local/data-dir.ts'
 import { childEnvironment } from '../../infra/local/environment.ts'
 import { claimReachableFolder, reachableFolder } from '../../infra/local/place.ts'
 import { choosePorts, freePort } from '../../infra/local/ports.ts'
-import { processIdentity } from '../../infra/local/process-identity.ts'
 import { readyLines } from '../../infra/local/ready.ts'
 import { openProcessRecords } from '../../infra/local/records.ts'
 import { openSecret } from '../../infra/local/secrets.ts'
@@ -20,6 +19,7 @@ import { supervise } from '../../infra/local/supervisor.ts'
 import { findTool, isAtLeast } from '../../infra/local/tools.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { settingWarnings } from '../../infra/local/warnings.ts'
+import { processIdentity } from '../../infra/process-identity.ts'
 
 let dir: string
 beforeEach(async () => {

@@ -59,10 +59,24 @@ describe('a value that is set', () => {
 })
 
 test.each([
-  ['PLINTH_HTTP_PORT', '70000', /^PLINTH_HTTP_PORT Too big/],
+  ['PLINTH_HTTP_PORT', '70000', /^PLINTH_HTTP_PORT must be at most 65535$/],
+  ['PLINTH_HTTP_PORT', 'http', /^PLINTH_HTTP_PORT must be a number$/],
+  ['PLINTH_LOG_LEVEL', 'loud', /^PLINTH_LOG_LEVEL must be one of debug, info, warn, error, silent$/],
   ['PLINTH_TRASH_PERIOD', '1 day', /^PLINTH_TRASH_PERIOD must be a duration such as 500ms, 10s, 5m, 24h or 7d$/],
   ['PLINTH_BUILD_MEMORY', 'much', /^PLINTH_BUILD_MEMORY must be a number of bytes, with k, m or g after it for KiB, MiB or GiB$/],
   ['PLINTH_BASE_URL', 'ftp://host', /^PLINTH_BASE_URL must be an http or https address$/],
   ['PLINTH_ALLOW_PRIVATE_GIT', 'yes', /^PLINTH_ALLOW_PRIVATE_GIT must be true or false$/],
   ['PLINTH_ACME_DNS_ZONE', 'acme.example', /belong together/],
 ])('%s=%s is refused', (name, value, message) => expect(() => loadConfig({ [name]: value })).toThrow(message))
+
+test.each(all)('$name refuses nonsense in words of its own', ({ name }) => {
+  for (const text of ['\0', '-1', '1.5', `${'9'.repeat(400)}d`]) {
+    let refusal = ''
+    try {
+      loadConfig({ [name]: text })
+    } catch (error) {
+      refusal = (error as Error).message
+    }
+    expect(refusal).not.toMatch(/Invalid |expected|received|Too (big|small)|Unrecognized/)
+  }
+})

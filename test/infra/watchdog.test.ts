@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Child, startChild } from '../../infra/local/child.ts'
-import { processIdentity } from '../../infra/local/process-identity.ts'
 import { openProcessRecords } from '../../infra/local/records.ts'
 import { supervise } from '../../infra/local/supervisor.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { processIdentity } from '../../infra/process-identity.ts'
 
 const program = (name: string) => join(import.meta.dirname, name)
 

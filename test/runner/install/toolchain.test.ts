@@ -1,7 +1,7 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openToolchain } from '../../../infra/toolchain.ts'
+import { openToolchain } from '../../../infra/toolchain/toolchain.ts'
 import { type BuildFiles, expectIsolation, nodePackage, openBuilder, writes } from '../builder.ts'
 import { lockedPackage } from '../locks.ts'
 

@@ -1,6 +1,6 @@
-import type { NodeMajor, PackageManager } from '../core/build-plan.ts'
-import type { HugoRelease } from '../core/generators.ts'
-import type { Download } from './local/download.ts'
+import type { NodeMajor, PackageManager } from '../../core/build-plan.ts'
+import type { HugoRelease } from '../../core/generators.ts'
+import type { Download } from './download.ts'
 
 /** A package of the registry: an exact release with the sha512 of its archive, so that builds do not depend on the day of an install. */
 export interface Pinned {

@@ -3,10 +3,10 @@ import { suspendedEmail } from '../../core/emails.ts'
 import { conflict, invalid } from '../../core/errors.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import { queueEmailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { type ProjectRow, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
-import { queueEmailToOwner } from './emails.ts'
+import { type ProjectRow, withProject } from './projects.ts'
 
 /** Absent members stay as they are. */
 export interface ProjectChange {

@@ -2,8 +2,8 @@ import { createWriteStream } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { readArchive } from './archive/archive.ts'
-import { type Download, download } from './local/download.ts'
+import { readArchive } from '../archive/archive.ts'
+import { type Download, download } from './download.ts'
 
 const maxBytes = 512 * 1024 * 1024
 

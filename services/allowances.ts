@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Db } from '../../infra/db/database.ts'
+import type { Db } from '../infra/db/database.ts'
 
 /** How often a project may do something: at most `limit` times, at least 1, within any `periodMs`, at most a day. */
 export interface Allowance {

@@ -1,12 +1,8 @@
 import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
-import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { extract } from 'tar'
-import type { Release } from './releases.ts'
 
 const connectTimeoutMs = 5000
 const idleTimeoutMs = 15_000
@@ -14,19 +10,6 @@ const idleTimeoutMs = 15_000
 export interface Download {
   readonly url: string
   readonly sha256: string
-}
-
-/**
- * Downloads the archive of a release for this platform and unpacks it into a folder. One try.
- * @throws Error when there is no such archive, and as {@link download}
- */
-export async function downloadRelease(release: Release, into: string): Promise<void> {
-  const pin = release.archives[`${process.platform}-${process.arch}`]
-  if (!pin) throw new Error(`no pinned release for ${process.platform} on ${process.arch}`)
-  const archive = join(into, 'archive.tar.gz')
-  await download(pin, archive)
-  await extract({ file: archive, cwd: into, preserveOwner: false })
-  await rm(archive)
 }
 
 /**
