@@ -1,5 +1,4 @@
 import Koa, { type Context as KoaContext, type Next } from 'koa'
-import type { AppError } from '../core/errors.ts'
 import { plinthFileSchema } from '../infra/plinth-file.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { dropBody } from './body.ts'
@@ -7,7 +6,7 @@ import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy, references } from './docs/page.ts'
 import { readiness } from './health.ts'
-import { codeOf, errorBody, statusOf, visibleError } from './http-errors.ts'
+import { errorBody, setErrorHeaders, statusOf, visibleError } from './http-errors.ts'
 import { runnerRoutes } from './internal/runner-routes.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
@@ -17,6 +16,7 @@ import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard, type OperatorGuard } from './operator/authenticate.ts'
 import { operatorOperations, operatorTags } from './operator/index.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
+import { formRoutes } from './visitor/forms.ts'
 import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
 
 /** The operator as a caller: every scope, no project. */
@@ -43,6 +43,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string; readonl
     await guard.admit(authorizationOf(koa), clientNetwork(koa))
     return { ...deps, caller: operator }
   })
+  const forms = formRoutes(deps)
   const hooks = gitHooks(deps)
   const runners = runnerRoutes(deps)
 
@@ -57,11 +58,12 @@ export function createApp(deps: Deps & { readonly operatorToken: string; readonl
   app.use(serveMetrics(metrics, guard))
   app.use(serveDocuments(deps.config.urls.base))
   app.use(createToolEndpoint(operations, deps, authenticate))
+  app.use(forms.routes())
   app.use(hooks.routes())
   app.use(runners.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [hooks, runners, project, operatorRouter]))
+  app.use((koa) => refuseUnrouted(koa, [forms, hooks, runners, project, operatorRouter]))
   return app
 }
 
@@ -151,11 +153,4 @@ function answerText(koa: KoaContext, type: string, text: string): void {
   koa.body = text
   koa.set('cache-control', 'no-cache')
   if (type === 'text/html') koa.set('content-security-policy', docsPolicy)
-}
-
-function setErrorHeaders(koa: KoaContext, error: AppError | undefined): void {
-  koa.set('plinth-error', codeOf(error))
-  if (error?.kind === 'unauthorized') koa.set('www-authenticate', 'Bearer')
-  if (error?.details.retryAfterSeconds !== undefined) koa.set('retry-after', String(error.details.retryAfterSeconds))
-  if (error?.details.allow) koa.set('allow', error.details.allow.join(', '))
 }

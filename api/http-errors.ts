@@ -1,3 +1,4 @@
+import type { Context as Koa } from 'koa'
 import { AppError, type ErrorCode, type ErrorKind, errorCodes, unavailable } from '../core/errors.ts'
 import { isDatabaseAway, isLockTimeout } from '../infra/db/errors.ts'
 
@@ -45,3 +46,10 @@ export function errorBody(error: AppError | undefined): object {
 }
 
 export const internalMessage = 'something went wrong on our side; try again, and tell the operator if it repeats'
+
+export function setErrorHeaders(koa: Koa, error: AppError | undefined): void {
+  koa.set('plinth-error', codeOf(error))
+  if (error?.kind === 'unauthorized') koa.set('www-authenticate', 'Bearer')
+  if (error?.details.retryAfterSeconds !== undefined) koa.set('retry-after', String(error.details.retryAfterSeconds))
+  if (error?.details.allow) koa.set('allow', error.details.allow.join(', '))
+}

@@ -1245,7 +1245,7 @@ export interface components {
         Forbidden: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "forbidden" | "scope_too_low";
+                "Plinth-Error": "forbidden" | "origin_required" | "origin_not_allowed" | "scope_too_low";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1258,7 +1258,7 @@ export interface components {
         UnsupportedMediaType: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "unsupported_media_type";
+                "Plinth-Error": "unsupported_media_type" | "unsupported_content_type";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1273,7 +1273,7 @@ export interface components {
                 /** @description Seconds after which the request may succeed. */
                 "Retry-After": number;
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "too_many_requests" | "quota_build_minutes" | "rate_deploys" | "rate_domains" | "rate_look_ups" | "rate_subdomain_changes" | "rate_requests";
+                "Plinth-Error": "too_many_requests" | "rate_limited" | "quota_build_minutes" | "rate_deploys" | "rate_domains" | "rate_look_ups" | "rate_subdomain_changes" | "rate_requests";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1314,7 +1314,7 @@ export interface components {
         Invalid: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "invalid" | "invalid_json" | "invalid_archive" | "missing_blobs" | "confirmation_required" | "plan_short_subdomain";
+                "Plinth-Error": "invalid" | "invalid_body" | "too_many_fields" | "invalid_json" | "invalid_archive" | "missing_blobs" | "confirmation_required" | "plan_short_subdomain";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1327,7 +1327,7 @@ export interface components {
         PaymentRequired: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_permanent_links" | "plan_previews" | "suspended" | "quota_sites";
+                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_permanent_links" | "plan_previews" | "quota_exhausted" | "suspended" | "quota_sites";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1353,7 +1353,7 @@ export interface components {
         TooLarge: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "too_large";
+                "Plinth-Error": "too_large" | "body_too_large";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1379,7 +1379,7 @@ export interface components {
         NotFound: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "not_found";
+                "Plinth-Error": "not_found" | "site_not_found";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -2722,7 +2722,7 @@ export interface operations {
             400: {
                 headers: {
                     /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                    "Plinth-Error": "invalid" | "invalid_json" | "invalid_archive" | "missing_blobs" | "confirmation_required" | "plan_short_subdomain";
+                    "Plinth-Error": "invalid" | "invalid_body" | "too_many_fields" | "invalid_json" | "invalid_archive" | "missing_blobs" | "confirmation_required" | "plan_short_subdomain";
                     /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                     "Plinth-Ignored"?: string;
                     [name: string]: unknown;

@@ -1,3 +1,5 @@
+import { escapeHtml } from './html.ts'
+
 /** The kinds of emails that owners get. */
 export type EmailKind =
   | 'subdomain_change'
@@ -34,11 +36,11 @@ export function composeEmail(topic: EmailTopic, subject: string, paragraphs: rea
 
 const oneLine = (text: string) => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
 
-const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
-const escaped = (text: string) => text.replace(/[&<>"']/g, (character) => entities[character] ?? '')
-
 function linked(text: string): string {
-  const withLinks = escaped(text).replace(/https?:\/\/[^\s<]+[^\s<.,;:!?)]/g, (address) => `<a href="${address}">${address}</a>`)
+  const withLinks = escapeHtml(text).replace(
+    /https?:\/\/[^\s<]+[^\s<.,;:!?)]/g,
+    (address) => `<a href="${address}">${address}</a>`,
+  )
   return withLinks.replaceAll('\n', '<br>\n')
 }
 

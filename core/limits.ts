@@ -73,6 +73,17 @@ export const maxEmailsAboutOneThing = 3
 /** The text of an email is kept this long (addendum E37). */
 export const emailPeriodMs = 30 * 24 * 3_600_000
 
+/** Posts of forms that a site takes, and that an address sends, in any minute. */
+export const maxPostsPerSite = 30
+export const maxPostsPerAddress = 10
+export const formRatePeriodMs = 60_000
+/** Submissions over the quota of a month are stored hidden, up to so many times the quota; spam likewise. */
+export const hiddenSubmissionsFactor = 10
+/** The most spam of a project whose submissions are unlimited. */
+export const maxUnlimitedSpam = 250_000
+/** Spam is kept this long (addendum E35). */
+export const spamPeriodMs = 30 * 24 * 3_600_000
+
 /** The memory of a JSON body besides its long strings, such as the contents of files: enough for 2,000 entries with long paths. */
 export const maxKeptJsonBytes = 8 * MB
 /** A body may arrive at any pace for this long; from then on it must keep up the minimum average below. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { webPage, webPagePolicy } from '../infra/web-page.ts'
 
 /** A complete response that does not depend on the request. Headers are a flat list of names and values, without Content-Length. */
 export interface Page {
@@ -7,50 +7,11 @@ export interface Page {
   readonly body: Buffer
 }
 
-const style = `
-:root{color-scheme:light dark;--ink:#1b1f24;--dim:#5d6673;--paper:#f7f7f5;--line:#dcdcd6}
-@media (prefers-color-scheme:dark){:root{--ink:#e8eaed;--dim:#9aa3ae;--paper:#14171a;--line:#2b3036}}
-*{box-sizing:border-box}
-body{margin:0;min-height:100vh;display:grid;place-content:center;padding:2rem;background:var(--paper);color:var(--ink);
-font:1.0625rem/1.6 system-ui,sans-serif}
-main{max-width:30rem}
-p{margin:.75rem 0 0;color:var(--dim)}
-h1{margin:0;font-size:1.75rem;line-height:1.25;letter-spacing:-.01em;text-wrap:balance}
-.status{margin:0 0 1rem;padding-bottom:1rem;border-bottom:1px solid var(--line);font:600 .875rem/1 ui-monospace,monospace;
-letter-spacing:.08em}
-`
-
-/** Nothing but the style above may load or run. */
-const policy = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
-
 const never = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 
 function htmlPage(status: number, title: string, text: string, headers: readonly string[] = []): Page {
-  const body = Buffer.from(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title}</title>
-<style>${style}</style>
-</head>
-<body>
-<main>
-<p class="status">${status}</p>
-<h1>${title}</h1>
-<p>${text}</p>
-</main>
-</body>
-</html>
-`)
-  const type = ['Content-Type', 'text/html; charset=utf-8', 'Content-Security-Policy', policy]
+  const body = Buffer.from(webPage({ status, title, text }))
+  const type = ['Content-Type', 'text/html; charset=utf-8', 'Content-Security-Policy', webPagePolicy]
   return { status, body, headers: [...type, ...never, ...headers] }
 }
 

@@ -90,6 +90,7 @@ const subjects = [
   'git',
   'domains',
   'certificates',
+  'forms',
   'removal',
 ]
 

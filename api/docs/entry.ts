@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { escapeHtml } from '../../core/html.ts'
 import type { Operation } from '../operation.ts'
 import { type RestShape, restShape } from '../rest.ts'
 import { type CurlContext, curlCommand } from './curl.ts'
-import { code, escapeHtml } from './html.ts'
+import { code } from './html.ts'
 import { responseOf } from './responses.ts'
 import { type JsonSchema, schemaText } from './schema-text.ts'
 

@@ -1,3 +1,3 @@
-export const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
+import { escapeHtml } from '../../core/html.ts'
 
 export const code = (text: string, kind = '') => `<code${kind && ` class="${kind}"`}>${escapeHtml(text)}</code>`

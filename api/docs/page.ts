@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ErrorCode, errorCodes } from '../../core/errors.ts'
+import { escapeHtml } from '../../core/html.ts'
 import { codesOf, errorStatuses } from '../http-errors.ts'
 import type { Operation } from '../operation.ts'
 import { entry } from './entry.ts'
-import { code, escapeHtml } from './html.ts'
+import { code } from './html.ts'
 
 const asset = (name: string) => readFileSync(join(import.meta.dirname, name), 'utf8')
 const style = asset('style.css')

@@ -51,7 +51,17 @@ const Key = z
   .object({ id: z.string(), name: z.string(), scope: z.enum(scopes), created_at: time, last_used_at: time.nullable() })
   .meta({ id: 'Key' })
 
-const projectView = (row: ProjectRow): z.input<typeof Project> => ({ ...row, created_at: isoTime(row.created_at) })
+const projectView = (row: ProjectRow): z.input<typeof Project> => ({
+  id: row.id,
+  name: row.name,
+  owner_email: row.owner_email,
+  plan: row.plan,
+  suspended: row.suspended,
+  suspended_reason: row.suspended_reason,
+  erasing: row.erasing,
+  form_balance: row.form_balance,
+  created_at: isoTime(row.created_at),
+})
 
 const keyView = ({ id, name, scope, created_at, last_used_at }: KeyRow): z.input<typeof Key> => ({
   id,

@@ -2,6 +2,7 @@ import type { Generated } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
+import type { SubmissionData, SubmissionStatus } from '../../core/forms.ts'
 import type { Forge } from '../../core/git-events.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
@@ -18,6 +19,8 @@ interface Projects {
   suspended_reason: string | null
   erasing: Generated<boolean>
   form_balance: Generated<number>
+  hidden_no: Generated<number>
+  revealed_no: Generated<number>
   created_at: Generated<Date>
 }
 
@@ -344,6 +347,41 @@ interface BuildTotals {
   milliseconds: number
 }
 
+interface FormSubmissions {
+  id: Generated<string>
+  project_id: string
+  site_id: string
+  status: SubmissionStatus
+  charged: boolean
+  hidden_no: number | null
+  data: SubmissionData
+  request_id: string | null
+  user_agent: string | null
+  created_at: Date
+}
+
+interface SiteForms {
+  site_id: string
+  project_id: string
+  notify_email: Generated<boolean>
+  verified: Generated<number>
+  spam: Generated<number>
+  archive: Generated<number>
+  hidden: Generated<number>
+}
+
+interface FormUsage {
+  project_id: string
+  month: string
+  shard: number
+  used: Generated<number>
+}
+
+interface FormRates {
+  key: string
+  taken_at: Date[]
+}
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -371,4 +409,8 @@ export interface DB {
   git_deliveries: GitDeliveries
   git_previews: BranchPreviews
   git_reports: GitReports
+  form_submissions: FormSubmissions
+  site_forms: SiteForms
+  form_usage: FormUsage
+  form_rates: FormRates
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { monthOf } from '../../core/months.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { Tx } from '../transact.ts'
 
@@ -14,8 +15,6 @@ export async function countDeploysSince(db: Db, projectId: string, since: Date):
     .where('created_at', '>', since)
     .executeTakeFirstOrThrow()
 }
-
-const monthOf = (now: Date) => `${now.toISOString().slice(0, 7)}-01`
 
 /** Build minutes of the UTC calendar month that `now` lies in. */
 export async function buildMinutes(db: Db, projectId: string, now: Date): Promise<number> {

@@ -2,9 +2,12 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import { deleteOldSpam } from '../forms/remove.ts'
 
 const dayMs = 24 * 3_600_000
 const rowsAtOnce = 1000
+/** The use of a month is shown for that month only. */
+const usagePeriodMs = 400 * dayMs
 
 /** The expired rows of each table. Nothing depends on when they are deleted. */
 const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => ({
@@ -14,6 +17,8 @@ const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => (
   // no allowance counts older entries
   allowances: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
   mails: sql`created_at < ${before(now, emailPeriodMs)}`,
+  form_rates: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
+  form_usage: sql`month < ${before(now, usagePeriodMs)}::date`,
   git_deliveries: sql`received_at < ${before(now, deliveryPeriodMs)}`,
 })
 
@@ -21,7 +26,7 @@ const before = (now: Date, ms: number) => new Date(now.getTime() - ms)
 
 /** Deletes expired rows, in small steps; rows that are being changed are skipped. May be repeated. Returns the number of rows. */
 export async function deleteExpired(db: Db, now: Date): Promise<number> {
-  let deleted = 0
+  let deleted = await deleteOldSpam(db, now)
   for (const [table, condition] of Object.entries(expired(now))) {
     for (let rows = rowsAtOnce; rows === rowsAtOnce; deleted += rows) rows = await deleteSome(db, sql.table(table), condition)
   }

@@ -3,6 +3,7 @@ import { domainChangedSignal } from '../../workflows/contract/domains.ts'
 import { grantFreePermits } from '../builds/permits.ts'
 import { purgeDeploy } from '../deploys/purge.ts'
 import { deleteDomainsOfSite } from '../domains/detach.ts'
+import { deleteFormsOfSite, deleteSubmissionsOfSite } from '../forms/remove.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
@@ -12,7 +13,7 @@ import { beginPurge, findTrashing, listDeploysToPurge, lockPurgedSite, removeSit
 const deploysAtOnce = 100
 
 /**
- * Removes a site for good when its time in the trash is over: its deploys, its domains, then itself. The row decides, not a timer: a site that
+ * Removes a site for good when its time in the trash is over: its deploys, its form submissions, its domains, then itself. The row decides, not a timer: a site that
  * was restored, or trashed again, is left alone. May be repeated.
  * @param progress called after each deploy, with a line about it; an exception ends it
  * @throws AppError `unavailable` when the storage does not answer
@@ -30,6 +31,7 @@ export async function purgeSite(
   const { project_id } = found
   if (!(await begin(services, trashing, project_id))) return endOf((await findTrashing(db, trashing)).state)
   const deploys = await purgeDeploys(services, site_id, progress)
+  await deleteSubmissionsOfSite(db, site_id)
   await remove(services, site_id, project_id)
   log.info({ site_id, project_id, deploys }, 'site removed for good')
   return 'purged'
@@ -68,6 +70,7 @@ function remove(services: Services, siteId: string, projectId: string): Promise<
     const now = services.clock()
     const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
     await signalWorkflows(tx, domains.map(domainChangedSignal))
+    await deleteFormsOfSite(tx, siteId)
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
     if (await finishErasure(tx, project, now))
       tx.afterCommit(() => services.log.info({ project_id: projectId }, 'project erased'))

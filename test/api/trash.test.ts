@@ -304,8 +304,9 @@ describe('when the time in the trash is over', () => {
       select distinct conrelid::regclass::text as name from pg_constraint
       where confrelid in ('sites'::regclass, 'deploys'::regclass)`.execute(w.db)
     const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
-    const known = ['deploys', 'domains', ...git, 'preview_links', 'site_variables', 'sites', 'subdomain_changes', 'subdomains']
-    expect(rows.map((row) => row.name).sort()).toEqual(known)
+    const forms = ['form_submissions', 'site_forms']
+    const others = ['deploys', 'domains', 'preview_links', 'site_variables', 'sites', 'subdomain_changes', 'subdomains']
+    expect(rows.map((row) => row.name).sort()).toEqual([...git, ...forms, ...others].sort())
   })
 
   test('a storage that fails in the middle stops the removal for a while, and each deploy is given back once', async () => {

@@ -20,6 +20,7 @@ const typescriptTypes: Record<string, string> = {
   date: 'string',
   boolean: 'boolean',
   integer: 'number',
+  smallint: 'number',
   bigint: 'number',
   bytea: 'Buffer',
   jsonb: 'unknown',

@@ -1,0 +1,181 @@
+import Router from '@koa/router'
+import type { Context as Koa } from 'koa'
+import { z } from 'zod'
+import { AppError, type ErrorKind } from '../../core/errors.ts'
+import { type FormReason, formReasons, isOwnOrigin, maxFormBodyBytes, nextLocation, userAgentText } from '../../core/forms.ts'
+import { webPage, webPagePolicy } from '../../infra/web-page.ts'
+import { deleteOldRates, rateKeys, rateLimited } from '../../services/forms/rates.ts'
+import { formRefusal } from '../../services/forms/refusals.ts'
+import { type FormSite, findFormSite, submit } from '../../services/forms/submit.ts'
+import type { Admitted } from '../admission.ts'
+import { receiveBytes } from '../body.ts'
+import { clientNetwork } from '../client-network.ts'
+import type { Deps } from '../context.ts'
+import { internalMessage, setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
+import { readFormBody, requireFormMediaType } from './form-body.ts'
+import { pageLanguages, refusalPage, thankYouPage } from './form-pages.ts'
+import { createPostBlocks, type PostBlocks } from './post-blocks.ts'
+
+/** Longer headers than browsers send are not negotiated. */
+const maxNegotiatedLength = 1000
+/** One of so many posts also deletes old rows of the rates. */
+const sweepEvery = 500
+
+/** The endpoint to which the forms of sites are posted, by visitors without a key: the page's origin authorizes them. */
+export function formRoutes(deps: Deps): Router {
+  const blocks = createPostBlocks()
+  const router = new Router({ strict: true, sensitive: true })
+
+  router.options('/f/:site_id', async (koa) => {
+    using _caller = deps.admission.enter({ kind: 'address', id: clientNetwork(koa) })
+    const origin = koa.get('origin')
+    const site = origin === '' ? undefined : await findSite(deps, koa)
+    if (site && isOwn(deps, site)(origin)) allowOrigin(koa, origin)
+    koa.status = 204
+  })
+
+  router.post('/f/:site_id', async (koa) => {
+    const network = clientNetwork(koa)
+    const keys = rateKeys({ site_id: koa.params.site_id ?? '', network })
+    try {
+      await takePost(deps, blocks, koa)
+    } catch (error) {
+      const refusal = asFormRefusal(error)
+      if (!refusal) deps.log.error({ err: error }, 'form post failed')
+      else if (refusal.kind !== 'too_many_requests' && refusal.kind !== 'unavailable')
+        blocks.countRefusal(keys.address, deps.clock())
+      answerRefusal(koa, refusal)
+    }
+  })
+  return router
+}
+
+async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa): Promise<void> {
+  const network = clientNetwork(koa)
+  const now = deps.clock()
+  const origin = koa.get('origin')
+  // says nothing of the site, so that pages may read why
+  if (origin !== '') allowOrigin(koa, origin)
+  for (const key of Object.values(rateKeys({ site_id: (koa.params.site_id ?? '').toLowerCase(), network }))) {
+    const until = blocks.blockedUntil(key, now)
+    if (until) throw rateLimited({ key, until }, now)
+  }
+  using caller = deps.admission.enter({ kind: 'address', id: network })
+  koa.remove('access-control-allow-origin')
+  if (origin === '') throw formRefusal('origin_required', 'the header Origin is missing; forms are posted by pages of their site')
+  const site = await findSite(deps, koa)
+  if (!site) throw formRefusal('site_not_found', 'there is no site with this form endpoint')
+  if (!isOwn(deps, site)(origin))
+    throw formRefusal('origin_not_allowed', `pages of ${origin.slice(0, 300)} may not post to this site`)
+  allowOrigin(koa, origin)
+  const post = await receivePost(deps, koa, site, caller)
+  if (site.suspended) throw formRefusal('suspended', 'this site does not accept forms at the moment')
+  const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: site.project_id }) }
+  const outcome = await submit(own, site, { ...post, network, user_agent: userAgentText(koa.get('user-agent')) })
+  if (Math.random() < 1 / sweepEvery) await deleteOldRates(own.db, now)
+  if (outcome.kind === 'blocked') {
+    blocks.block(outcome.block.key, outcome.block.until)
+    throw rateLimited(outcome.block, now)
+  }
+  if (outcome.kind === 'gone') throw formRefusal('site_not_found', 'there is no site with this form endpoint')
+  if (outcome.kind === 'exhausted') throw formRefusal('quota_exhausted', 'this site cannot accept more forms this month')
+  const location = post.next === undefined ? undefined : nextLocation(post.next, origin, isOwn(deps, site))
+  answerThanks(koa, origin, location)
+}
+
+/** Undefined for a malformed id, and for sites in the trash. */
+async function findSite(deps: Deps, koa: Koa): Promise<FormSite | undefined> {
+  const id = z.uuid().safeParse(koa.params.site_id)
+  if (!id.success) return undefined
+  return await findFormSite(deps.admission.databaseOf({ kind: 'address', id: clientNetwork(koa) }), id.data)
+}
+
+const isOwn =
+  ({ config }: Deps, site: FormSite) =>
+  (origin: string) =>
+    isOwnOrigin(origin, site, { ...config.urls, httpsPort: config.http.httpsPort })
+
+function allowOrigin(koa: Koa, origin: string): void {
+  koa.set('access-control-allow-origin', origin)
+  koa.set('access-control-allow-methods', 'POST')
+  koa.set('access-control-allow-headers', 'content-type, accept, x-requested-with')
+  koa.set('access-control-expose-headers', 'plinth-error, retry-after')
+  koa.set('access-control-max-age', '600')
+  koa.vary('Origin')
+}
+
+async function receivePost(deps: Deps, koa: Koa, site: FormSite, caller: Admitted) {
+  using received = deps.admission.enter({ kind: 'site', id: site.site_id })
+  const type = requireFormMediaType(koa.req)
+  const body = await receiveBytes(koa.req, {
+    maxBytes: maxFormBodyBytes,
+    hold(bytes) {
+      caller.hold('memory', bytes)
+      received.hold('memory', bytes)
+    },
+    waitForSlot: () => received.waitForChunkSlot(),
+  })
+  const reading = await readFormBody(body, type, koa.get('content-type')).catch((error: unknown) => {
+    throw formRefusal('invalid_body', `the body is not a form of ${type}${error instanceof AppError ? `: ${error.message}` : ''}`)
+  })
+  if (reading.ok) return reading.post
+  throw reading.reason === 'too_many_fields'
+    ? formRefusal('too_many_fields', 'the form has more than 30 fields')
+    : formRefusal('invalid_body', 'the body must be a JSON object with the fields of the form')
+}
+
+/** The reason for errors of what forms share with the rest of the api. */
+const reasonsOfKinds: Partial<Record<ErrorKind, FormReason>> = {
+  invalid: 'invalid_body',
+  too_large: 'body_too_large',
+  unsupported_media_type: 'unsupported_content_type',
+  too_many_requests: 'rate_limited',
+}
+
+/** Undefined for an internal fault. */
+function asFormRefusal(error: unknown): AppError | undefined {
+  const visible = visibleError(error)
+  const reason = visible && !Object.hasOwn(formReasons, visible.code) ? reasonsOfKinds[visible.kind] : undefined
+  return visible && reason ? formRefusal(reason, visible.message, visible.details) : visible
+}
+
+function answerThanks(koa: Koa, origin: string, location: string | undefined): void {
+  if (!wantsHtml(koa)) {
+    koa.body = { ok: true }
+  } else if (location === undefined) {
+    answerPage(koa, webPage(thankYouPage(languageOf(koa), origin)))
+  } else {
+    koa.status = 303
+    koa.set('location', location)
+    koa.body = ''
+  }
+}
+
+function answerRefusal(koa: Koa, refusal: AppError | undefined): void {
+  const status = refusal ? statusOf[refusal.kind] : 500
+  const reason = refusal?.code ?? 'internal_error'
+  koa.status = status
+  if (wantsHtml(koa)) answerPage(koa, webPage(refusalPage(languageOf(koa), status, reason)))
+  else koa.body = { message: refusal?.message ?? internalMessage, reason }
+  setErrorHeaders(koa, refusal)
+}
+
+function answerPage(koa: Koa, html: string): void {
+  koa.type = 'text/html'
+  koa.set('content-security-policy', webPagePolicy)
+  koa.set('referrer-policy', 'no-referrer')
+  koa.body = html
+}
+
+/** Whether it is a browser that shows the answer, and not a script that reads it. */
+function wantsHtml(koa: Koa): boolean {
+  const accept = koa.get('accept')
+  return accept.length <= maxNegotiatedLength && koa.accepts('json', 'html') === 'html'
+}
+
+function languageOf(koa: Koa): (typeof pageLanguages)[number] {
+  const given = koa.get('accept-language')
+  const [usual] = pageLanguages
+  if (given === '' || given.length > maxNegotiatedLength) return usual
+  return pageLanguages.find((language) => language === koa.acceptsLanguages(...pageLanguages)) ?? usual
+}
