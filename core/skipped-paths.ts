@@ -2,27 +2,35 @@ import { counted } from './amounts.ts'
 import { judgeSourcePath } from './manifest.ts'
 import { isServiceFile } from './service-files.ts'
 
+/** A path that was left out. The reason is empty on the last one of a long list, which counts those that are not listed. */
+export interface SkippedPath {
+  readonly path: string
+  readonly reason: string
+}
+
+/** The reason for what is no regular file. */
+export const notRegular = 'a link or a special file'
+
 const shownPaths = 10
 
-/** Why a path of a source was left out, as far as the path itself tells. */
-export function reasonToSkip(path: string): string {
-  const bare = path.replace(/\/\*\*$|\/$/, '')
+/** Why a path of a source is left out, when the path itself is the reason. */
+export function reasonOfPath(path: string): string | undefined {
+  const bare = path.replace(/\/$/, '')
   const segments = bare.split('/')
   if (segments.includes('node_modules')) return 'installed packages are not taken from the source'
   if (segments.includes('.git')) return 'repositories are not published'
   if (segments.some((segment) => segment === '__MACOSX' || segment.startsWith('._'))) return 'added by macOS'
   const verdict = judgeSourcePath(bare)
   if (verdict.kind === 'bad') return `the path ${verdict.reason}`
-  if (isServiceFile(bare)) return 'files of this name are never published'
-  return 'a link, a special file, or a second entry with the same path'
+  return isServiceFile(bare) ? 'files of this name are never published' : undefined
 }
 
 /** Lines for the log of a build: the paths that were left out, by reason, the first ten of each. */
-export function skippedLines(paths: readonly string[]): string[] {
-  const byReason = Object.entries(Object.groupBy(paths, (path) => (path.startsWith('… and ') ? '' : reasonToSkip(path))))
-  return byReason.map(([reason, group = []]) => {
-    if (reason === '') return `left out ${group.join(', ').replace('… and ', '')}`
-    const more = group.length > shownPaths ? ` and ${group.length - shownPaths} more` : ''
-    return `left out ${counted(group.length, 'path')} (${reason}): ${group.slice(0, shownPaths).join(', ')}${more}`
+export function skippedLines(skipped: readonly SkippedPath[]): string[] {
+  return Object.entries(Object.groupBy(skipped, ({ reason }) => reason)).map(([reason, group = []]) => {
+    const paths = group.map(({ path }) => path)
+    if (reason === '') return `left out ${paths.join(', ').replace('… and ', '')}`
+    const more = paths.length > shownPaths ? ` and ${paths.length - shownPaths} more` : ''
+    return `left out ${counted(paths.length, 'path')} (${reason}): ${paths.slice(0, shownPaths).join(', ')}${more}`
   })
 }

@@ -4,7 +4,7 @@ import { buildSettingNames } from '../core/build-settings.ts'
 import type { BuildMode } from '../core/deploy.ts'
 import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
-import { skippedLines } from '../core/skipped-paths.ts'
+import { type SkippedPath, skippedLines } from '../core/skipped-paths.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
 import type { BuildInput, BuildResult } from '../workflows/contract/builds.ts'
 import { type BuildContext, type BuildDeps, type Phase, SourceFault } from './build-context.ts'
@@ -15,7 +15,7 @@ import { managerEnvironment } from './install/manager-environment.ts'
 import { createPackages, type Packages } from './install/packages.ts'
 import { collectFiles } from './output/collect.ts'
 import type { FoundOutput } from './output/output-folder.ts'
-import { type Reader, ReadingStopped } from './readers.ts'
+import { ReadingStopped } from './readers.ts'
 import { explainTreeError } from './sandbox/hostile-tree.ts'
 import { isIsolated } from './sandbox/isolation.ts'
 import { openWorkspace } from './sandbox/workspace.ts'
@@ -78,10 +78,10 @@ async function buildIn(context: BuildContext, run: BuildRun): Promise<BuildResul
     if (source.kind === 'build') build_mode = 'build'
     const output = source.kind === 'build' ? await buildProject(context, source, commands, packages) : source.output
     const stored = await storeOutput(context, output)
-    const facts = await factsOf(reader, commands.spentMs)
-    for (const line of skippedLines(facts.skipped_paths)) buildLog.line(line)
+    const skipped = await reader.call('listSkipped')
+    for (const line of skippedLines(skipped)) buildLog.line(line)
     await packages.keep()
-    return { ...facts, ...stored, build_mode, outcome: 'built' }
+    return { ...factsOf(commands.spentMs, skipped), ...stored, build_mode, outcome: 'built' }
   } catch (error) {
     if (run.isCancelled?.()) return cancelledResult(context, commands, build_mode)
     run.signal.throwIfAborted()
@@ -94,7 +94,8 @@ async function buildIn(context: BuildContext, run: BuildRun): Promise<BuildResul
     if (packages.restored) buildLog.line('the next build installs its packages again')
     else await packages.keep()
     const readingMs = reason instanceof ReadingStopped ? reason.spentMs : 0
-    return { ...(await factsOf(reader, commands.spentMs + readingMs)), build_mode, outcome: 'failed', error: fault }
+    const skipped = reader.stopped.aborted ? [] : await reader.call('listSkipped')
+    return { ...factsOf(commands.spentMs + readingMs, skipped), build_mode, outcome: 'failed', error: fault }
   }
 }
 
@@ -149,7 +150,7 @@ async function storeOutput(context: BuildContext, output: FoundOutput) {
   const files = await collectFiles(folder, {
     objects,
     listFolder: (...args) => reader.call('listFolder', ...args),
-    skip: (name) => reader.call('skip', name),
+    skip: (...args) => reader.call('skip', ...args),
     source: workspace.source,
     signal,
     maxFiles: maxArchiveEntries,
@@ -177,12 +178,10 @@ function faultOfSource(error: unknown, { workspace }: BuildContext, { hasRun }: 
   return hasRun ? explainTreeError(error, workspace) : undefined
 }
 
-async function factsOf(reader: Reader, spentMs: number) {
-  return {
-    build_seconds: Math.ceil(spentMs / 1000),
-    skipped_paths: reader.stopped.aborted ? [] : await reader.call('listSkipped'),
-  }
-}
+const factsOf = (spentMs: number, skipped: readonly SkippedPath[]) => ({
+  build_seconds: Math.ceil(spentMs / 1000),
+  skipped_paths: skipped.map(({ path }) => path),
+})
 
 function overQuota(what: string, { input, maxBytes }: BuildContext): string {
   const limit = `${Math.floor(maxBytes / MiB)} MB`

@@ -32,8 +32,8 @@ const calls = {
     return findOutput(root, folder, paths, request)
   },
   listFolder: (folder: string, prefix: string, maxFiles: number) => listFolder(folder, prefix, maxFiles, { skipped, isIgnored }),
-  skip: (path: string) => skipped.add(path),
-  listSkipped: () => skipped.list().map((path) => logOf().mask(path)),
+  skip: (path: string, why: string) => skipped.add(path, why),
+  listSkipped: () => skipped.list().map(({ path, reason }) => ({ path: logOf().mask(path), reason })),
   maskText: (text: string) => logOf().mask(text),
   explainFailure: (failure: Failure) => explainFailure(failure),
   openLog(secrets: readonly string[]) {

@@ -1,5 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { invalid } from '../../core/errors.ts'
+import type { SkippedPath } from '../../core/skipped-paths.ts'
 import { type ArchiveOptions, startReading } from './reading.ts'
 import { type ArchiveFormat, sniffArchive } from './sniff.ts'
 import { readTarGz } from './tar.ts'
@@ -7,12 +8,12 @@ import { readZip } from './zip.ts'
 
 export interface ArchiveContent {
   readonly paths: ReadonlySet<string>
-  readonly skipped_paths: readonly string[]
+  readonly skipped: readonly SkippedPath[]
 }
 
 /**
  * Reads the regular files of a tar.gz or a zip, streaming. Links, devices and entries with names outside of the tree are
- * skipped and listed in `skipped_paths`, as addendum E7 says. A zip is read at random, so it has to be a file.
+ * skipped and listed, as addendum E7 says. A zip is read at random, so it has to be a file.
  * @throws AppError `invalid` for an archive that is damaged, encrypted, or lies about itself; `conflict` for one that is too large
  */
 export async function readArchive(path: string, options: ArchiveOptions): Promise<ArchiveContent> {
@@ -22,7 +23,7 @@ export async function readArchive(path: string, options: ArchiveOptions): Promis
   if (!format) throw invalid('this is not an archive that can be opened; send a tar.gz or a zip')
   const reading = startReading(size, options)
   await (format === 'zip' ? readZip(file.fd, reading) : readTarGz(file, reading))
-  return { paths: reading.filter.files, skipped_paths: reading.filter.skipped.list() }
+  return { paths: reading.filter.files, skipped: reading.filter.skipped.list() }
 }
 
 async function formatOf(file: FileHandle): Promise<ArchiveFormat | undefined> {

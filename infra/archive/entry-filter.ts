@@ -21,9 +21,10 @@ export function createEntryFilter() {
   /** The path to write; undefined when the entry is skipped. */
   function acceptFile(name: string): string | undefined {
     const path = name.length > longestName ? undefined : sourcePath(name)
-    if (path === undefined || files.has(path) || folders.has(path)) return skip(name)
+    if (path === undefined) return skip(name, name.length > longestName ? 'the path is too long' : 'the path is absolute')
+    if (files.has(path) || folders.has(path)) return skip(name, 'a second entry with the same path')
     const parents = newParentsOf(path)
-    if (parents.some((parent) => files.has(parent))) return skip(name)
+    if (parents.some((parent) => files.has(parent))) return skip(name, 'a file has the name of its folder')
     files.add(path)
     for (const parent of parents) folders.add(parent)
     if (folders.size > maxFolders) throw tooManyFolders()
@@ -43,11 +44,12 @@ export function createEntryFilter() {
 
   /** Ignores an entry for a folder, because folders are created with their files; only a hostile name is listed. */
   function passFolder(name: string): void {
-    if (name.length > longestName || isHostileFolder(withoutEnd(name, '/'))) skip(name)
+    if (name.length > longestName || isHostileFolder(withoutEnd(name, '/'))) skip(name, 'the path leads out of the archive')
   }
 
-  function skip(name: string): undefined {
-    skipped.add(withoutDot(name.slice(0, longestName)))
+  /** @param why the reason when it is not the name itself */
+  function skip(name: string, why: string): undefined {
+    skipped.add(withoutDot(name.slice(0, longestName)), why)
   }
 
   return { acceptFile, passFolder, skip, files, skipped }

@@ -1,3 +1,5 @@
+import { reasonOfPath, type SkippedPath } from '../../core/skipped-paths.ts'
+
 const listedPerFolder = 20
 const listedInAll = 500
 const shownCharacters = 256
@@ -10,22 +12,30 @@ const leftOutFolder = /^(.*?\/)?(\.git|node_modules|__MACOSX|__svc)\//i
  * `node_modules` the first 20 paths are listed and the rest as `node_modules/**`; after 500 lines one line says how many more.
  */
 export function createSkippedPaths() {
-  const listed = new Set<string>()
+  const listed = new Map<string, string>()
   const perFolder = new Map<string, number>()
   let more = 0
 
+  function add(path: string, reasonFor: () => string): void {
+    const shown = printable(path)
+    const folder = leftOutFolder.exec(shown)?.[0]
+    const count = folder ? (perFolder.get(folder) ?? 0) + 1 : 0
+    if (folder) perFolder.set(folder, count)
+    const line = folder && count > listedPerFolder ? `${folder}**` : shown
+    if (listed.has(line)) return
+    if (listed.size < listedInAll) listed.set(line, reasonFor())
+    else more += 1
+  }
+
   return {
-    add(path: string): void {
-      const shown = printable(path)
-      const folder = leftOutFolder.exec(shown)?.[0]
-      const count = folder ? (perFolder.get(folder) ?? 0) + 1 : 0
-      if (folder) perFolder.set(folder, count)
-      const line = folder && count > listedPerFolder ? `${folder}**` : shown
-      if (listed.has(line)) return
-      if (listed.size < listedInAll) listed.add(line)
-      else more += 1
+    /** @param why the reason when it is not the path itself */
+    add: (path: string, why: string): void => add(path, () => reasonOfPath(path) ?? why),
+    /** Adds a path that another list has. */
+    addListed: ({ path, reason }: SkippedPath): void => add(path, () => reason),
+    list(): SkippedPath[] {
+      const paths = Array.from(listed, ([path, reason]) => ({ path, reason }))
+      return more > 0 ? [...paths, { path: `… and ${more} more`, reason: '' }] : paths
     },
-    list: (): string[] => [...listed, ...(more > 0 ? [`… and ${more} more`] : [])],
   }
 }
 export type SkippedPaths = ReturnType<typeof createSkippedPaths>

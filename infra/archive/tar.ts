@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { Parser, type ReadEntry } from 'tar'
 import { type AppError, invalid } from '../../core/errors.ts'
+import { notRegular } from '../../core/skipped-paths.ts'
 import type { ArchiveReading } from './reading.ts'
 
 const regular = new Set(['File', 'OldFile', 'ContiguousFile'])
@@ -82,7 +83,7 @@ class TarReader {
     const path = regular.has(entry.type) && !entry.path.endsWith('/') ? filter.acceptFile(entry.path) : undefined
     if (path === undefined) {
       if (folder.has(entry.type) || entry.path.endsWith('/')) filter.passFolder(entry.path)
-      else if (!regular.has(entry.type)) filter.skip(entry.path)
+      else if (!regular.has(entry.type)) filter.skip(entry.path, notRegular)
       entry.resume()
       return
     }
@@ -102,7 +103,7 @@ class TarReader {
   #skip(entry: ReadEntry): void {
     try {
       this.#reading.countEntry()
-      if (!entry.meta) this.#reading.filter.skip(entry.path)
+      if (!entry.meta) this.#reading.filter.skip(entry.path, notRegular)
     } catch (error) {
       this.#fail(error)
     }

@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { type Entry, fromFdPromise, getFileNameLowLevel, type ZipFile } from 'yauzl'
 import { AppError, invalid } from '../../core/errors.ts'
+import { notRegular } from '../../core/skipped-paths.ts'
 import { type ArchiveReading, tooManyEntries } from './reading.ts'
 
 const typeMask = 0o170_000
@@ -31,7 +32,7 @@ export async function readZip(fd: number, reading: ArchiveReading): Promise<void
       filter.passFolder(name)
       continue
     }
-    const path = type === 0 || type === regularType ? filter.acceptFile(name) : filter.skip(name)
+    const path = type === 0 || type === regularType ? filter.acceptFile(name) : filter.skip(name, notRegular)
     if (path === undefined) continue
     if (entry.isEncrypted()) throw invalid(`${path} in the zip is encrypted; pack the folder without a password`)
     await reading.onFile({ path, executable: (mode & 0o111) !== 0, bytes: contentOf(zip, entry, path, reading) })

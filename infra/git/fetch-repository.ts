@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { SkippedPath } from '../../core/skipped-paths.ts'
 import { writeTarGz } from '../archive/write-tar.ts'
 import { type GuardedOptions, openGuardedClient } from '../net/guarded-fetch.ts'
 import type { GitLimits } from './limits.ts'
@@ -31,7 +32,7 @@ export interface FetchedSource {
   readonly files: number
   /** The size of all files. */
   readonly bytes: number
-  readonly skipped_paths: readonly string[]
+  readonly skipped: readonly SkippedPath[]
 }
 
 /**

@@ -21,7 +21,7 @@ export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<
       if (kindOf(entry) === 'folder') {
         // a folder that is left out as a whole is not even read
         if (judgeSourcePath(path).kind === 'keep') yield* folder(entry.oid, `${path}/`)
-        else filter.skip(`${path}/`)
+        else filter.skip(`${path}/`, 'the path cannot be published')
       } else {
         const file = await fileOf(entry, path)
         if (file) yield file
@@ -32,7 +32,7 @@ export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<
   async function fileOf(entry: TreeEntry, path: string): Promise<TarFile | undefined> {
     const kind = kindOf(entry)
     if (kind === 'submodule') throw submodule(path)
-    const kept = kind === 'file' ? filter.acceptFile(path) : filter.skip(path)
+    const kept = kind === 'file' ? filter.acceptFile(path) : filter.skip(path, 'a link')
     if (kept === undefined) return undefined
     const content = store.blob(entry.oid)
     bytes += content.length
@@ -48,7 +48,7 @@ export function openSourceTree(store: ObjectStore, { maxFiles, maxBytes }: Pick<
 
   return {
     files: (tree: string) => folder(tree, ''),
-    facts: () => ({ files: filter.files.size, bytes, skipped_paths: filter.skipped.list() }),
+    facts: () => ({ files: filter.files.size, bytes, skipped: filter.skipped.list() }),
   }
 }
 

@@ -23,7 +23,7 @@ export interface CollectOptions {
   /** As the function of that name, in a thread that may be ended. */
   readonly listFolder: (folder: string, prefix: string, maxFiles: number) => Promise<ListedEntry[]>
   /** Gets the name of what is not published: a link, a device, a service file. */
-  readonly skip: (name: string) => Promise<void>
+  readonly skip: (name: string, why: string) => Promise<void>
   readonly signal: AbortSignal
 }
 
@@ -65,19 +65,19 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
       await using inner = depth < maxDepth ? await openReal(join(here, entry.name), openFolder) : undefined
       const name = `${prefix}${entry.name}/`
       if (inner) await walk(inner, join(path, entry.name), name, depth + 1)
-      else await skip(name)
+      else await skip(name, 'a folder that is nested too deep, or cannot be opened')
     }
   }
 
   /** @param name that it has in the tree, before it was normalised */
   async function take(file: string, path: string, name: string): Promise<void> {
-    if (taken.has(path)) return await skip(name)
+    if (taken.has(path)) return await skip(name, 'a second file with the same path')
     await stores.room()
     const opened = await openReal(file, openFile)
     const stats = await opened?.stat()
     if (!opened || !stats?.isFile() || stats.nlink > 1) {
       await opened?.close()
-      return await skip(name)
+      return await skip(name, 'a link, or a second name of a file')
     }
     taken.add(path)
     if (taken.size > options.maxFiles) {

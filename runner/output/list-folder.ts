@@ -1,6 +1,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { judgePath } from '../../core/manifest.ts'
+import { notRegular } from '../../core/skipped-paths.ts'
 import type { SkippedPaths } from '../../infra/archive/skipped-paths.ts'
 
 export interface ListedEntry {
@@ -33,14 +34,14 @@ export async function listFolder(
     const { name } = entry
     const verdict = entry.isFile() ? judgePath(prefix + name) : undefined
     if (isIgnored(prefix + name, entry.isDirectory())) {
-      skipped.add(`${prefix}${name}${entry.isDirectory() ? '/' : ''}`)
+      skipped.add(`${prefix}${name}${entry.isDirectory() ? '/' : ''}`, 'ignored by plinth.json')
     } else if (entry.isDirectory()) {
       listed.push({ name, path: undefined })
     } else if (verdict?.kind === 'keep') {
       files += 1
       listed.push({ name, path: verdict.path })
     } else {
-      skipped.add(prefix + name)
+      skipped.add(prefix + name, entry.isSymbolicLink() ? 'a link' : notRegular)
     }
   }
   return listed

@@ -56,7 +56,8 @@ export async function readSource(request: SourceRequest, skipped: SkippedPaths):
   // without the folder of the settings, plinth.json may still name another
   const { wrapping, folder: named } =
     locateProject(content.paths, request.settings) ?? locateRoot(content.paths, request.settings)
-  for (const path of content.skipped_paths) skipped.add(path.startsWith(wrapping) ? path.slice(wrapping.length) : path)
+  for (const { path, reason } of content.skipped)
+    skipped.addListed({ path: path.startsWith(wrapping) ? path.slice(wrapping.length) : path, reason })
   const root = join(request.into, wrapping)
   const paths = new Set([...content.paths].filter((path) => path.startsWith(wrapping)).map((path) => path.slice(wrapping.length)))
   const own = await readOwnSettings(root, paths, named, request.settings)

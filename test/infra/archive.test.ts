@@ -37,7 +37,8 @@ async function read(bytes: Buffer, limits: { maxBytes?: number; maxEntries?: num
     },
   })
   expect([...content.paths].sort()).toEqual(Object.keys(files).sort())
-  return { files, executables, skipped: content.skipped_paths }
+  const skipped = content.skipped.map(({ path }) => path)
+  return { files, executables, skipped, reasons: content.skipped.map(({ reason }) => reason) }
 }
 
 const refusal = (bytes: Buffer, limits = {}) =>
@@ -191,6 +192,29 @@ describe.each([
     expect(skipped).toHaveLength(22)
     expect(skipped[0]).toBe('.git/HEAD')
     expect(skipped.at(-1)).toBe('node_modules/**')
+  })
+
+  test.each<[string, { name: string; data: string }[], string]>([
+    [
+      'two files of one path',
+      [
+        { name: 'a', data: '1' },
+        { name: './a', data: '2' },
+      ],
+      'a second entry with the same path',
+    ],
+    [
+      'a file below a file',
+      [
+        { name: 'a', data: '1' },
+        { name: 'a/b', data: '2' },
+      ],
+      'a file has the name of its folder',
+    ],
+    ['an absolute path', [{ name: '/etc/passwd', data: '1' }], 'the path is absolute'],
+    ['a path out of the tree', [{ name: '../x', data: '1' }], 'the path contains ".."'],
+  ])('says why %s is left out', async (_what, entries, reason) => {
+    expect((await read(pack(entries))).reasons).toEqual([reason])
   })
 
   test('lists 500 skipped paths and says how many more there are', async () => {

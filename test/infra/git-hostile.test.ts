@@ -75,7 +75,12 @@ describe('check 56: repositories that git itself would not make', () => {
       file('index.html', blob('another of the same name')),
     ])
     const asked = options(url)
-    expect(await fetchSource(asked)).toMatchObject({ files: 1, skipped_paths: ['evil', 'in/dir', 'index.html'] })
+    const skipped = [
+      { path: 'evil', reason: 'a link' },
+      { path: 'in/dir', reason: 'a link' },
+      { path: 'index.html', reason: 'a second entry with the same path' },
+    ]
+    expect(await fetchSource(asked)).toMatchObject({ files: 1, skipped })
     expect(await filesOf(asked.archive)).toEqual({ 'index.html': { text: 'hi', executable: false } })
   })
 
@@ -84,7 +89,7 @@ describe('check 56: repositories that git itself would not make', () => {
       file('a.txt', blob('a')),
       { mode: '40000', name: 'node_modules', oid: rawTree([file('x', blob('x'))]) },
     ])
-    expect(await fetchSource(options(url))).toMatchObject({ files: 1, skipped_paths: ['node_modules/'] })
+    expect(await fetchSource(options(url))).toMatchObject({ files: 1, skipped: [{ path: 'node_modules/' }] })
   })
 
   test('a submodule names .gitmodules, whatever stands in there', async () => {
@@ -142,10 +147,10 @@ describe('check 56: repositories that git itself would not make', () => {
     const names = ['line\nbreak', 'esc\x1b[31m', 'C:x', 'x'.repeat(300), '.DS_Store', 'ok.txt', '-rf']
     const url = repositoryOf(({ blob }) => names.map((name) => file(name, blob(name))))
     const asked = options(url)
-    const { skipped_paths } = await fetchSource(asked)
+    const { skipped } = await fetchSource(asked)
     expect(Object.keys(await filesOf(asked.archive)).sort()).toEqual(['-rf', '.DS_Store', 'ok.txt'])
-    expect(skipped_paths).toHaveLength(4)
-    expect(skipped_paths.join('')).not.toMatch(/\p{Cc}/u)
+    expect(skipped).toHaveLength(4)
+    expect(skipped.map(({ path }) => path).join('')).not.toMatch(/\p{Cc}/u)
   })
 
   const tooManyFiles = {

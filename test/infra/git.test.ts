@@ -81,7 +81,7 @@ describe('a public repository', () => {
       commit: { oid: commit, message: 'Newest', author: 'Ada Lovelace', committed_at: new Date('2026-01-02T03:04:05Z') },
       files: 5,
       bytes: 24,
-      skipped_paths: [],
+      skipped: [],
     })
     const files = await filesOf(asked.archive)
     expect(Object.fromEntries(Object.entries(files).map(([path, { text }]) => [path, text]))).toEqual(site)

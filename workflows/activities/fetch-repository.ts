@@ -64,7 +64,7 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       for (const text of foundLines(found)) await line(text)
       await using objects = cas.batch()
       const source = await objects.add(createReadStream(archive))
-      const { skipped_paths } = found
+      const skipped_paths = found.skipped.map(({ path }) => path)
       if (!(await keepFetchedSource(deps, run, asked, { git, source, skipped_paths }, objects))) return undefined
       log.info(
         { ...run, site_id: asked.site_id, commit: git.commit, files: found.files, bytes: found.bytes },
@@ -143,10 +143,10 @@ function lineWriter({ buildLogs, log }: FetchActivityDeps, deployId: string, sec
   }
 }
 
-function foundLines({ skipped_paths, ...found }: FetchedSource): string[] {
+function foundLines({ skipped, ...found }: FetchedSource): string[] {
   const { oid, message, author } = found.commit
   const commit = `commit ${oid.slice(0, 7)} ${JSON.stringify(message)} by ${author}, ${amounts(found)}`
-  return [commit, ...skippedLines(skipped_paths)]
+  return [commit, ...skippedLines(skipped)]
 }
 
 const amounts = ({ files, bytes }: Pick<FetchedSource, 'files' | 'bytes'>) => `${counted(files, 'file')}, ${sizeText(bytes)}`

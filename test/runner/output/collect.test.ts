@@ -40,7 +40,7 @@ async function put(path: string, content = 'x') {
 
 const listing = (): Pick<CollectOptions, 'listFolder' | 'skip'> => ({
   listFolder: (...args) => reader.call('listFolder', ...args),
-  skip: (name) => reader.call('skip', name),
+  skip: (...args) => reader.call('skip', ...args),
 })
 
 async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBytes?: number; signal?: AbortSignal } = {}) {
@@ -56,7 +56,8 @@ async function collect(limits: { maxFiles?: number; maxPathBytes?: number; maxBy
     signal: limits.signal ?? new AbortController().signal,
   })
   await objects.publish()
-  return { paths: files.map((file) => file.path), files, skipped: await reader.call('listSkipped') }
+  const listed = await reader.call('listSkipped')
+  return { paths: files.map((file) => file.path), files, skipped: listed.map(({ path }) => path), listed }
 }
 
 const contentOf = async (sha256: string) => (await (await cas.open(sha256))?.bytes())?.toString()
@@ -104,10 +105,16 @@ test('links, second names, pipes and sockets are never read', async () => {
   execFileSync('mkfifo', [join(dist, 'pipe')])
   const server = createServer().listen(join(dist, 'socket'))
   await new Promise((listening) => server.once('listening', listening))
-  const { paths, skipped } = await collect()
+  const { paths, listed } = await collect()
   await new Promise((closed) => server.close(closed))
   expect(paths).toEqual(['index.html'])
-  expect(skipped.sort()).toEqual(['hard.txt', 'link.txt', 'pipe', 'socket', 'up'])
+  expect(Object.fromEntries(listed.map(({ path, reason }) => [path, reason]))).toEqual({
+    'hard.txt': 'a link, or a second name of a file',
+    'link.txt': 'a link',
+    pipe: 'a link or a special file',
+    socket: 'a link or a special file',
+    up: 'a link',
+  })
 })
 
 test('names that cannot be published are left out and listed', async () => {
