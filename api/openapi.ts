@@ -139,7 +139,7 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
   const isForProjects = scheme === faces.projects.scheme.name
   const members: Record<string, z.ZodType> = op.input.shape
   const pick = (names: readonly string[]) =>
-    z.object(Object.fromEntries(names.map((name) => [name, members[name] ?? z.unknown()])))
+    z.object(Object.fromEntries(names.map((name) => [name, members[shape.memberOf(name)] ?? z.unknown()])))
   const links = linksOf(op, shape, all)
   return {
     operationId: op.id,
@@ -160,7 +160,7 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
     responses: {
       200: {
         description: 'Done.',
-        content: { ...json(op.output, responseOf(op)), ...(op.events && eventStream) },
+        content: { ...(op.download ? files(op.download) : json(op.output, responseOf(op))), ...(op.events && eventStream) },
         headers: ignoredMembers,
         ...(Object.keys(links).length > 0 ? { links } : {}),
       },
@@ -168,6 +168,9 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
     },
   }
 }
+
+const files = (types: readonly string[]) =>
+  Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' as const } }]))
 
 const eventStream = {
   'text/event-stream': {

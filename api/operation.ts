@@ -4,6 +4,7 @@ import type { Scope } from '../core/scopes.ts'
 import type { OfSite } from '../services/sites/sites.ts'
 import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
+import type { Download } from './download.ts'
 import type { ServerSentEvent } from './follow-logs.ts'
 import type { LongTexts } from './long-texts.ts'
 
@@ -56,6 +57,8 @@ export interface Operation {
   readonly input: z.ZodObject
   /** Members of `input` that REST takes from the query even though the request has a body. */
   readonly query?: readonly string[]
+  /** The names of members of `input` in the query of REST, where they differ. */
+  readonly queryAliases?: Readonly<Record<string, string>>
   readonly raw?: RawInput
   /** A complete example of a JSON body, for the OpenAPI document. */
   readonly example?: Readonly<Record<string, unknown>>
@@ -71,6 +74,8 @@ export interface Operation {
   /** For operations whose `load` returns a site or something that belongs to one. Transactions check again, because the site may be trashed in between. */
   readonly whenTrashed?: 'refuse'
   readonly output: z.ZodType
+  /** The media types of a result that REST streams as a file; the handler returns a `Download` then. */
+  readonly download?: readonly string[]
   /** The statuses of its failures, besides those that every operation has. */
   readonly errors: readonly ErrorStatus[]
   /** Bodies of errors that have more than a message, by status. */
@@ -94,7 +99,7 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target
     ctx: Context,
     input: z.output<Input> & { readonly upload: Upload; readonly texts?: LongTexts },
     target: Target,
-  ) => Promise<z.input<Output>>
+  ) => Promise<z.input<Output> | Download>
   readonly events?: (ctx: Context, input: z.output<Input>, target: Target, following: Following) => AsyncIterable<ServerSentEvent>
 }
 

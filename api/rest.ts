@@ -6,6 +6,7 @@ import { AppError, unprocessable } from '../core/errors.ts'
 import type { Admitted } from './admission.ts'
 import { announcedBytes, arriving, refuseOtherBodies, requireMediaType } from './body.ts'
 import type { Context } from './context.ts'
+import type { Download } from './download.ts'
 import { asAnswered, followParameters } from './event-stream.ts'
 import { ignoredMembers } from './ignored-members.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
@@ -21,6 +22,8 @@ export interface RestShape {
   readonly pathNames: readonly string[]
   readonly queryNames: readonly string[]
   readonly bodyNames: readonly string[]
+  /** The member of the input for a name in the query. */
+  memberOf(queryName: string): string
 }
 
 /** Undefined for an operation that is only a tool. Members go to the path by its template, else to the query (GET, DELETE, raw bodies) or the body. */
@@ -35,8 +38,9 @@ export function restShape(op: Operation): RestShape | undefined {
     method,
     path,
     pathNames,
-    queryNames: others.filter(inQuery),
+    queryNames: others.filter(inQuery).map((name) => op.queryAliases?.[name] ?? name),
     bodyNames: others.filter((name) => !inQuery(name)),
+    memberOf: (queryName) => others.find((name) => op.queryAliases?.[name] === queryName) ?? queryName,
   }
 }
 
@@ -51,12 +55,23 @@ export function restRouter<C extends Context>(operations: readonly Operation[], 
     router.register(shape.path.replaceAll(/\{(\w+)\}/g, ':$1'), [shape.method], async (koa) => {
       const ctx = await enter(koa)
       authorize(op, ctx)
-      using admitted = ctx.admission.enter({ kind: 'project', id: ctx.caller.project_id })
+      await using held = new AsyncDisposableStack()
+      const admitted = held.use(ctx.admission.enter({ kind: 'project', id: ctx.caller.project_id }))
       await using received = await receive(route, koa, ctx, admitted)
-      koa.body = await invoke(asAnswered(op, koa), ctx, async () => received.call, shape.pathNames)
+      const result = await invoke(asAnswered(op, koa), ctx, async () => received.call, shape.pathNames)
+      if (op.download) sendDownload(koa, result as Download, held.move())
+      else koa.body = result
     })
   }
   return router
+}
+
+/** The request is under way until the last byte is sent. */
+function sendDownload(koa: Koa, { type, name, stream }: Download, held: AsyncDisposableStack): void {
+  stream.once('close', () => void held.disposeAsync())
+  koa.type = type
+  koa.set('content-disposition', `attachment; filename="${name}"`)
+  koa.body = stream
 }
 
 interface Route {
@@ -117,7 +132,8 @@ function queryInput(op: Operation, shape: RestShape, koa: Koa): Record<string, u
     present.map((name) => {
       const values = query.getAll(name)
       if (values.length > 1) throw unprocessable(`${name}: give it once`)
-      return [name, fromText(op.input.shape[name], values[0] ?? '')]
+      const member = shape.memberOf(name)
+      return [member, fromText(op.input.shape[member], values[0] ?? '')]
     }),
   )
 }

@@ -780,6 +780,138 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/forms/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the forms overview
+         * @description Gets the monthly quota of form submissions, what is used of it, and the form settings, counters and ready HTML of every site.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_forms_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forms/submissions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List form submissions
+         * @description Lists form submissions, newest first. Those over the quota are hidden: their content is empty.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_form_submissions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forms/submissions/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export form submissions
+         * @description Streams all matching form submissions, newest first, as CSV or as lines of JSON. Hidden ones are left out. Cells of CSV that begin like a formula get an apostrophe in front.
+         *
+         *     Needs the `editor` scope.
+         */
+        get: operations["export_submissions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forms/submissions/{submission_id}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a form submission
+         * @description Marks a form submission as verified, spam or archived. What was spam takes quota then, or becomes hidden.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["set_submission_status"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forms/submissions/{submission_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a form submission
+         * @description Deletes a form submission for good. What it has used of the quota stays used.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["delete_submission"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/form": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set up the forms of a site
+         * @description Sets whether the owner is to get an email about each form submission of the site.
+         *
+         *     Needs the `editor` scope.
+         */
+        patch: operations["set_form_settings"];
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1223,6 +1355,75 @@ export interface components {
             updated_at: string;
             /** @description When the link ends unless there is another push; null while the preview waits for approval. */
             expires_at: string | null;
+        };
+        FormsOverview: {
+            /** @description The UTC calendar month of the quota, such as 2026-09. */
+            month: string;
+            /** @description Submissions that the plan allows in a month; null is unlimited. */
+            quota: number | null;
+            /** @description Submissions of this month that were charged to the quota. */
+            used: number;
+            /** @description Bought submissions that are left; they are used when the quota of the month is. */
+            purchased_balance: number;
+            /** @description Submissions over the quota, whose content appears with a higher plan or a larger balance. */
+            hidden_count: number;
+            sites: components["schemas"]["SiteForm"][];
+            counters: {
+                verified: number;
+                spam: number;
+                archive: number;
+                hidden: number;
+            };
+        };
+        SiteForm: {
+            /** Format: uuid */
+            site_id: string;
+            name: string;
+            /**
+             * Format: uri
+             * @description The URL to which forms of the site are posted.
+             */
+            form_endpoint: string;
+            /** @description A contact form for a page of the site, ready to be pasted. */
+            form_html: string;
+            autoreply_enabled: boolean;
+            /** @description Whether the owner gets an email about each submission. */
+            notify_email: boolean;
+            /** @description Submissions by status; the hidden ones are counted apart. */
+            counters: {
+                verified: number;
+                spam: number;
+                archive: number;
+                hidden: number;
+            };
+        };
+        Submissions: {
+            items: components["schemas"]["Submission"][];
+            /** @description The number of submissions that match; a search looks through the newest 50,000. */
+            total: number;
+            limit: number;
+            offset: number;
+        };
+        Submission: {
+            /** Format: uuid */
+            id: string;
+            /** Format: uuid */
+            site_id: string;
+            /** @enum {string} */
+            status: "verified" | "spam" | "archive";
+            /** @description Whether it came over the quota: its content appears with a higher plan or a larger form balance. */
+            hidden: boolean;
+            /** @description The fields by name; empty while it is hidden. */
+            data: {
+                [key: string]: unknown;
+            };
+            /** Format: date-time */
+            created_at: string;
+            /** @description The `_request_id` that the form sent. */
+            request_id: string | null;
+            /** @description Always null: addresses are not kept. */
+            ip_country: string | null;
+            user_agent: string | null;
         };
     };
     responses: {
@@ -4082,6 +4283,337 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_forms_overview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "month": "2026-09",
+                     *       "quota": null,
+                     *       "used": 1,
+                     *       "purchased_balance": 0,
+                     *       "hidden_count": 0,
+                     *       "sites": [
+                     *         {
+                     *           "site_id": "01990000-0000-7000-8000-000000000001",
+                     *           "name": "A site",
+                     *           "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *           "form_html": "<form action=\"http://localhost:8080/f/01990000-0000-7000-8000-000000000001\" method=\"post\" accept-charset=\"utf-8\">\n  <p><label for=\"form-name\">Name</label><br>\n  <input id=\"form-name\" name=\"name\" autocomplete=\"name\" maxlength=\"200\" required></p>\n  <p><label for=\"form-email\">Email</label><br>\n  <input id=\"form-email\" name=\"email\" type=\"email\" autocomplete=\"email\" maxlength=\"254\" required></p>\n  <p><label for=\"form-message\">Message</label><br>\n  <textarea id=\"form-message\" name=\"message\" rows=\"6\" maxlength=\"5000\" required></textarea></p>\n  <p hidden><label>Leave this empty <input name=\"_hp_000001\" tabindex=\"-1\" autocomplete=\"off\"></label></p>\n  <input type=\"hidden\" name=\"_submit_time\">\n  <p><button type=\"submit\">Send</button></p>\n  <script>document.currentScript.closest('form').elements._submit_time.value = Date.now()</script>\n</form>\n",
+                     *           "autoreply_enabled": false,
+                     *           "notify_email": false,
+                     *           "counters": {
+                     *             "verified": 1,
+                     *             "spam": 0,
+                     *             "archive": 0,
+                     *             "hidden": 0
+                     *           }
+                     *         }
+                     *       ],
+                     *       "counters": {
+                     *         "verified": 1,
+                     *         "spam": 0,
+                     *         "archive": 0,
+                     *         "hidden": 0
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FormsOverview"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_form_submissions: {
+        parameters: {
+            query?: {
+                /** @description Id of a site; all sites of the project when absent. */
+                site?: string;
+                /** @description verified, spam or archive; anything else means verified. */
+                status?: string;
+                /** @description Text that a value contains, in any case. Hidden submissions are not searched. */
+                q?: string;
+                /** @description The only field that q is looked for in. */
+                field?: string;
+                /** @description 1 to 200; other numbers mean the nearest of these. */
+                limit?: number;
+                /** @description How many to leave out; a negative number means 0. */
+                offset?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "site_id": "01990000-0000-7000-8000-000000000002",
+                     *           "status": "verified",
+                     *           "request_id": null,
+                     *           "hidden": false,
+                     *           "data": {
+                     *             "name": "Ada",
+                     *             "email": "ada@example.com",
+                     *             "message": "May I quote your notes?"
+                     *           },
+                     *           "user_agent": "node",
+                     *           "created_at": "2026-09-07T10:30:00.000Z",
+                     *           "ip_country": null
+                     *         }
+                     *       ],
+                     *       "total": 1,
+                     *       "limit": 50,
+                     *       "offset": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Submissions"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    export_submissions: {
+        parameters: {
+            query?: {
+                format?: "csv" | "jsonl";
+                /** @description Id of a site; all sites of the project when absent. */
+                site?: string;
+                /** @description verified, spam or archive; anything else means verified. */
+                status?: string;
+                /** @description Text that a value contains, in any case. Hidden submissions are not searched. */
+                q?: string;
+                /** @description The only field that q is looked for in. */
+                field?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                    "application/x-ndjson": string;
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_submission_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the form submission. */
+                submission_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "status": "archive"
+                 *     }
+                 */
+                "application/json": {
+                    /** @enum {string} */
+                    status: "verified" | "spam" | "archive";
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "site_id": "01990000-0000-7000-8000-000000000002",
+                     *       "status": "archive",
+                     *       "request_id": null,
+                     *       "hidden": false,
+                     *       "data": {
+                     *         "name": "Ada",
+                     *         "email": "ada@example.com",
+                     *         "message": "May I quote your notes?"
+                     *       },
+                     *       "user_agent": "node",
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "ip_country": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Submission"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_submission: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the form submission. */
+                submission_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_form_settings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "notify_email": true
+                 *     }
+                 */
+                "application/json": {
+                    notify_email: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "site_id": "01990000-0000-7000-8000-000000000001",
+                     *       "name": "A site",
+                     *       "form_endpoint": "http://localhost:8080/f/01990000-0000-7000-8000-000000000001",
+                     *       "form_html": "<form action=\"http://localhost:8080/f/01990000-0000-7000-8000-000000000001\" method=\"post\" accept-charset=\"utf-8\">\n  <p><label for=\"form-name\">Name</label><br>\n  <input id=\"form-name\" name=\"name\" autocomplete=\"name\" maxlength=\"200\" required></p>\n  <p><label for=\"form-email\">Email</label><br>\n  <input id=\"form-email\" name=\"email\" type=\"email\" autocomplete=\"email\" maxlength=\"254\" required></p>\n  <p><label for=\"form-message\">Message</label><br>\n  <textarea id=\"form-message\" name=\"message\" rows=\"6\" maxlength=\"5000\" required></textarea></p>\n  <p hidden><label>Leave this empty <input name=\"_hp_000001\" tabindex=\"-1\" autocomplete=\"off\"></label></p>\n  <input type=\"hidden\" name=\"_submit_time\">\n  <p><button type=\"submit\">Send</button></p>\n  <script>document.currentScript.closest('form').elements._submit_time.value = Date.now()</script>\n</form>\n",
+                     *       "autoreply_enabled": false,
+                     *       "notify_email": true,
+                     *       "counters": {
+                     *         "verified": 0,
+                     *         "spam": 0,
+                     *         "archive": 0,
+                     *         "hidden": 0
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteForm"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

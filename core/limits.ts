@@ -79,6 +79,10 @@ export const maxPostsPerAddress = 10
 export const formRatePeriodMs = 60_000
 /** Submissions over the quota of a month are stored hidden, up to so many times the quota; spam likewise. */
 export const hiddenSubmissionsFactor = 10
+/** A search of submissions looks through so many of the newest; most take a millisecond for 100. */
+export const maxSearchedSubmissions = 50_000
+/** Fields with a column of their own in an export; visitors choose the names. */
+export const maxCsvFields = 200
 /** The most spam of a project whose submissions are unlimited. */
 export const maxUnlimitedSpam = 250_000
 /** Spam is kept this long (addendum E35). */

@@ -91,6 +91,7 @@ const subjects = [
   'domains',
   'certificates',
   'forms',
+  'plans',
   'removal',
 ]
 

@@ -32,7 +32,7 @@ function parameters(op: Operation, shape: RestShape | undefined): string {
     const { description = '', default: otherwise } = schema as JsonSchema
     const optional = isRequired(op, name) || otherwise !== undefined ? [] : ['optional']
     const facts = [shape ? locationOf(shape, name) : 'argument', schemaText(schema as JsonSchema), ...optional]
-    return { name, facts, description }
+    return { name: shape && op.queryAliases?.[name] ? op.queryAliases[name] : name, facts, description }
   })
   if (op.raw) rows.push({ name: op.raw.name, facts: ['the body', op.raw.mediaTypes.join(', ')], description: op.raw.description })
   if (rows.length === 0) return ''
@@ -43,18 +43,18 @@ function parameters(op: Operation, shape: RestShape | undefined): string {
 
 function locationOf(shape: RestShape, name: string): string {
   if (shape.pathNames.includes(name)) return 'path'
-  return shape.queryNames.includes(name) ? 'query' : 'body'
+  return shape.bodyNames.includes(name) ? 'body' : 'query'
 }
 
 function response(op: Operation): string {
   const example = responseOf(op)
   if (example === undefined) return ''
-  return `<details><summary>Response</summary><pre>${escapeHtml(JSON.stringify(example, null, 2))}</pre></details>`
+  return `<details><summary>Response</summary><pre>${escapeHtml(typeof example === 'string' ? example : JSON.stringify(example, null, 2))}</pre></details>`
 }
 
 function tryForm(op: Operation, shape: RestShape): string {
   const field = (location: string) => (name: string) => {
-    const required = isRequired(op, name) ? ' required' : ''
+    const required = isRequired(op, shape.memberOf(name)) ? ' required' : ''
     return `<label>${name} <input name="${name}" data-in="${location}" autocomplete="off" spellcheck="false"${required}></label>`
   }
   const example = JSON.stringify(op.example ?? {}, null, 2)

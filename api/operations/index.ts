@@ -4,6 +4,14 @@ import { cancel_deploy, retry_deploy } from './cancel-retry.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
 import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
 import {
+  delete_submission,
+  export_submissions,
+  get_form_submissions,
+  get_forms_overview,
+  set_form_settings,
+  set_submission_status,
+} from './forms.ts'
+import {
   connect_git,
   deploy_git,
   disconnect_git,
@@ -29,6 +37,7 @@ export const tags = {
     'A deploy is one set of files. It is queued at once, processed in the background, and live as soon as its status is active.',
   Domains: 'A custom domain shows its site when its TXT record proves the ownership and its A record points here.',
   Git: 'A connected repository is fetched and published after each push to its branch; other branches and pull requests get previews.',
+  Forms: 'Visitors post forms to the endpoint of a site. Their submissions are here, by status; those over the quota are hidden.',
 }
 
 /** Every operation of a project key, in the order of the documentation. */
@@ -77,4 +86,10 @@ export const operations: readonly Operation[] = [
   list_git_previews,
   approve_git_preview,
   delete_git_preview,
+  get_forms_overview,
+  get_form_submissions,
+  export_submissions,
+  set_submission_status,
+  delete_submission,
+  set_form_settings,
 ]

@@ -4,9 +4,10 @@ import { maxSuspendedReasonLength } from '../../core/limits.ts'
 import { planNames } from '../../core/plans.ts'
 import { scopes } from '../../core/scopes.ts'
 import { countDomains } from '../../services/domains/domains.ts'
+import { formsUsed } from '../../services/forms/usage.ts'
+import { updateProject } from '../../services/plans/update-project.ts'
 import { createKey, type KeyRow, listKeys, revokeKey } from '../../services/projects/keys.ts'
 import { createProject, findProject, listProjects, noSuchProject, type ProjectRow } from '../../services/projects/projects.ts'
-import { updateProject } from '../../services/projects/update-project.ts'
 import { buildMinutes, countDeploysSince } from '../../services/projects/usage.ts'
 import { eraseProject } from '../../services/removal/erase-project.ts'
 import { countSites } from '../../services/sites/sites.ts'
@@ -124,7 +125,7 @@ export const projectOperations = [
           sites: await countSites(ctx.db, id),
           domains: await countDomains(ctx.db, id),
           storage_bytes: await storageBytes(ctx.db, id),
-          forms_this_month: 0,
+          forms_this_month: await formsUsed(ctx.db, id, now),
           build_minutes_this_month: await buildMinutes(ctx.db, id, now),
           deploys_last_hour: deploys.count,
         },

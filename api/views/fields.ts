@@ -13,7 +13,7 @@ export const Ok = z.object({ ok: z.literal(true) }).meta({ id: 'Ok' })
 const storable = (text: string) => !text.includes('\u0000') && text.isWellFormed()
 
 /** Text with a limit of code points, as JSON Schema counts; z.max would count halves of surrogate pairs. */
-function text(maxLength: number) {
+export function text(maxLength: number) {
   const fitting = new RegExp(`^.{0,${maxLength}}$`, 'su')
   return z
     .string()

@@ -18,8 +18,19 @@ export type Charge =
   | { readonly kind: 'hidden'; readonly hidden_no: number }
   | { readonly kind: 'exhausted' }
 
+/** Submissions charged to the quota of the UTC calendar month that `now` lies in. */
+export async function formsUsed(db: Db, projectId: string, now: Date): Promise<number> {
+  const { used } = await db
+    .selectFrom('form_usage')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>('used'), sql<number>`0`).as('used'))
+    .where('project_id', '=', projectId)
+    .where('month', '=', monthOf(now))
+    .executeTakeFirstOrThrow()
+  return used
+}
+
 /** Adds to one of the month's rows, which stays locked until the transaction ends. */
-async function addFormsUsed(tx: Tx, projectId: string, now: Date, amount: number): Promise<void> {
+export async function addFormsUsed(tx: Tx, projectId: string, now: Date, amount: number): Promise<void> {
   const month = monthOf(now)
   const shard = Math.floor(Math.random() * shards)
   const add = () =>
@@ -88,7 +99,7 @@ export async function charge(tx: Tx, { config }: Pick<Services, 'config'>, proje
 }
 
 /** The month's use, of which nothing is under way. Under the project's lock; waits for submissions that are charged without it. */
-async function lockedFormsUsed(tx: Tx, projectId: string, now: Date): Promise<number> {
+export async function lockedFormsUsed(tx: Tx, projectId: string, now: Date): Promise<number> {
   const month = monthOf(now)
   const lock = () =>
     tx

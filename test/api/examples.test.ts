@@ -6,6 +6,7 @@ import { operatorOperations } from '../../api/operator/index.ts'
 import { restShape } from '../../api/rest.ts'
 import { deployFiles, makeSite, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
+import { makeFormSite } from './form-site.ts'
 import { archive, type Input, operationInputs } from './operation-inputs.ts'
 
 // The responses that /docs and the OpenAPI document show are those that the operations gave here.
@@ -76,6 +77,11 @@ const shown = (project: TestProject): Record<string, () => Promise<Input>> => {
     const { site_id } = await ofSite()
     return { site_id, deploy_id: (await deployFiles(w, project, site_id, [startPage])).id }
   }
+  const ofSubmissions = async () => {
+    const site = await makeFormSite(w, project)
+    await site.post({ name: 'Ada', email: 'ada@example.com', message: 'May I quote your notes?' })
+    return {}
+  }
   return {
     create_site: async () => ({ name: 'Field notes', subdomain: randomName() }),
     update_site: async () => ({ ...(await ofSite()), name: 'Field notes' }),
@@ -98,6 +104,9 @@ const shown = (project: TestProject): Record<string, () => Promise<Input>> => {
         await w.call(`PUT /api/v1/sites/${site_id}/env/${name}`, { key: project.key, json })
       return { site_id }
     },
+    get_forms_overview: ofSubmissions,
+    get_form_submissions: ofSubmissions,
+    export_submissions: ofSubmissions,
     list_deploys: ofDeploy,
     get_deploy_status: ofDeploy,
     get_logs: ofDeploy,
@@ -139,6 +148,8 @@ function steady(body: unknown): unknown {
       .replaceAll(/(?<="key":\{"id":"|\[\{"id":"|^\{"id":")\w{8}(?=")/g, numbered(8))
       .replaceAll(/svc_\w{8}_[\w-]{43}/g, 'svc_00000001_…')
       .replaceAll(/(?<=localhost:)\d+/g, '8080')
+      .replaceAll(/_hp_[0-9a-f]{6}/g, '_hp_000001')
+      .replaceAll(/"month":"\d{4}-\d\d"/g, '"month":"2026-09"')
       .replaceAll(/site-[0-9a-f]{12}/g, 'notes')
       .replaceAll(/project on \w+/g, 'Demo'),
   )

@@ -10,6 +10,7 @@ import { parseSubdomain } from '../../core/hostnames.ts'
 import { expectDocumented } from '../contract.ts'
 import { makeSite, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { makeFormSite } from './form-site.ts'
 
 let w: World
 let owner: TestProject
@@ -75,18 +76,22 @@ test('O03: every example of the document runs as it is', async () => {
     'deploy_manifest',
     'set_custom_domain',
     'connect_git',
+    'set_submission_status',
+    'set_form_settings',
   ])
+  const form = await makeFormSite(w, owner)
+  await form.post({ name: 'Ada' })
+  const submission = await w.db.selectFrom('form_submissions').select('id').executeTakeFirstOrThrow()
   let siteId = ''
   let last: any
   for (const { route, requestBody } of withExample) {
     const json = requestBody?.content['application/json']?.example
-    const { status, body } = await w.call(route.replace('{site_id}', siteId).replace('{name}', 'API_URL'), {
-      key: owner.key,
-      json,
-    })
+    const ids = { site_id: siteId, name: 'API_URL', submission_id: submission.id }
+    const path = Object.entries(ids).reduce((text, [name, id]) => text.replace(`{${name}}`, id), route)
+    const { status, body } = await w.call(path, { key: owner.key, json })
     expect([route, status, body]).toEqual([route, 200, expect.anything()])
     if (siteId === '') siteId = body.id
-    if (body.status) last = body
+    if (body.source_kind) last = body
   }
   const deploy = await w.ended(last.id, owner.key)
   expect([deploy.status, deploy.file_count]).toEqual(['active', 2])

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
 import type { TestProject, World } from '../world.ts'
+import { makeFormSite } from './form-site.ts'
 
 export type Input = Record<string, unknown>
 
@@ -41,6 +42,13 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     const json = { repo_url: 'https://forge.example.com/ada/notes.git' }
     await w.call(`PUT /api/v1/sites/${id}/git`, { key: owner.key, json })
     return { site_id: id }
+  }
+
+  async function ofSubmission(): Promise<Input> {
+    const site = await makeFormSite(w, owner)
+    await site.post({ name: 'Ada', email: 'ada@example.com', message: 'May I quote your notes?' })
+    const row = await w.db.selectFrom('form_submissions').select('id').where('site_id', '=', site.id).executeTakeFirstOrThrow()
+    return { submission_id: row.id }
   }
 
   /** The pull request of a fork that waits for its approval. */
@@ -106,5 +114,11 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     list_git_previews: ofBranchPreview,
     approve_git_preview: ofBranchPreview,
     delete_git_preview: ofBranchPreview,
+    get_forms_overview: async () => ({}),
+    get_form_submissions: async () => ({}),
+    export_submissions: async () => ({}),
+    set_submission_status: async () => ({ ...(await ofSubmission()), status: 'archive' }),
+    delete_submission: ofSubmission,
+    set_form_settings: async () => ({ ...(await ofSite()), notify_email: true }),
   }
 }

@@ -1,0 +1,162 @@
+import { type RawBuilder, type Selectable, type SqlBool, sql } from 'kysely'
+import { conflict, notFound } from '../../core/errors.ts'
+import type { SubmissionStatus } from '../../core/forms.ts'
+import { maxSearchedSubmissions } from '../../core/limits.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
+import { withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
+import type { Tx } from '../transact.ts'
+import { formRefusal } from './refusals.ts'
+import { countOnSite } from './site-forms.ts'
+import { charge } from './usage.ts'
+
+/** A submission as its owner may see it: a hidden one has no content. */
+export type SubmissionRow = Pick<
+  Selectable<DB['form_submissions']>,
+  'id' | 'site_id' | 'status' | 'data' | 'request_id' | 'user_agent' | 'created_at'
+> & { readonly hidden: boolean }
+
+export interface SubmissionFilter {
+  readonly project_id: string
+  readonly site_id?: string | undefined
+  readonly status: SubmissionStatus
+  /** A substring of a value, in any case. */
+  readonly q?: string | undefined
+  /** The only field that is searched. */
+  readonly field?: string | undefined
+}
+
+/** Whether `form_submissions s` came over the quota and is not revealed yet. */
+export const isHidden = sql<boolean>`coalesce(s.hidden_no > (select revealed_no from projects where projects.id = s.project_id), false)`
+
+/** The columns of a {@link SubmissionRow}, of `form_submissions s`. */
+export const shownColumns = sql`
+  s.id, s.site_id, s.status, s.request_id, s.created_at, ${isHidden} as hidden,
+  case when ${isHidden} then '{}' else s.data end as data,
+  case when ${isHidden} then null else s.user_agent end as user_agent`
+
+/** Whether `form_submissions s` is one of those that the filter looks through. */
+export const isLookedThrough = ({ project_id, site_id, status }: SubmissionFilter) => sql<SqlBool>`
+  s.project_id = ${project_id} and s.status = ${status} ${site_id === undefined ? sql`` : sql`and s.site_id = ${site_id}`}`
+
+/** Whether the text of the filter is in `s`. Hidden submissions are not searched. */
+export function isFound({ q, field }: SubmissionFilter): RawBuilder<SqlBool> {
+  if (q === undefined || q === '') return sql`true`
+  // maps all scripts to lower case, whatever the locale of the database
+  const lower = (text: RawBuilder<unknown>) => sql`lower(${text} collate "pg_c_utf8")`
+  return sql`(not ${isHidden} and exists (
+    select from jsonb_each_text(s.data) f
+    where ${field === undefined || field === '' ? sql`true` : sql`f.key = ${field}`} and position(${lower(sql`${q}::text`)} in ${lower(sql`f.value`)}) > 0))`
+}
+
+export interface SubmissionPage {
+  readonly items: readonly SubmissionRow[]
+  /** All that the filter finds. */
+  readonly total: number
+}
+
+/** Newest first. A search looks through the newest submissions only. */
+export async function listSubmissions(
+  db: Db,
+  filter: SubmissionFilter,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Promise<SubmissionPage> {
+  const page = sql`order by s.id desc limit ${limit} offset ${offset}`
+  if (filter.q === undefined || filter.q === '') {
+    const items = await sql<SubmissionRow>`
+      select ${shownColumns} from form_submissions s where ${isLookedThrough(filter)} ${page}`.execute(db)
+    return { items: items.rows, total: await countSubmissions(db, filter) }
+  }
+  const found = sql`
+    select s.id from (
+      select * from form_submissions s where ${isLookedThrough(filter)} order by s.id desc limit ${maxSearchedSubmissions}) s
+    where ${isFound(filter)}`
+  const { rows } = await sql<{ ids: string[]; total: number }>`
+    with found as materialized (${found})
+    select array(select id from found s ${page}) as ids, (select count(*) from found) as total`.execute(db)
+  const { ids = [], total = 0 } = rows[0] ?? {}
+  const items = await sql<SubmissionRow>`
+    select ${shownColumns} from form_submissions s where s.id = any (${ids}) order by s.id desc`.execute(db)
+  return { items: items.rows, total }
+}
+
+async function countSubmissions(db: Db, { project_id, site_id, status }: SubmissionFilter): Promise<number> {
+  const { count } = await db
+    .selectFrom('site_forms')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>(status), sql<number>`0`).as('count'))
+    .where('project_id', '=', project_id)
+    .$if(site_id !== undefined, (query) => query.where('site_id', '=', site_id ?? ''))
+    .executeTakeFirstOrThrow()
+  return count
+}
+
+/** Undefined when the project has no such submission. */
+export async function findSubmission(db: Db, projectId: string, id: string): Promise<SubmissionRow | undefined> {
+  const { rows } = await sql<SubmissionRow>`
+    select ${shownColumns} from form_submissions s where s.id = ${id} and s.project_id = ${projectId}`.execute(db)
+  return rows[0]
+}
+
+export const noSuchSubmission = () =>
+  notFound('there is no form submission with this id in the project; get_form_submissions lists them')
+
+type WholeRow = Selectable<DB['form_submissions']> & { readonly hidden: boolean }
+
+async function lockSubmission(tx: Tx, projectId: string, id: string): Promise<WholeRow> {
+  const { rows } = await sql<WholeRow>`
+    select s.*, ${isHidden} as hidden from form_submissions s where s.id = ${id} and s.project_id = ${projectId} for update of s`.execute(
+    tx,
+  )
+  const [row] = rows
+  if (!row) throw noSuchSubmission()
+  return row
+}
+
+/**
+ * Moves a submission to another status. What was spam until now takes quota, or becomes hidden.
+ * @throws AppError `not_found`; `conflict` when it is hidden; `payment_required` when there is no room for a hidden one
+ */
+export function setSubmissionStatus(
+  services: Services,
+  { id, project_id }: { readonly id: string; readonly project_id: string },
+  status: SubmissionStatus,
+): Promise<SubmissionRow> {
+  return withProject(services, project_id, async (tx, project) => {
+    const before = await lockSubmission(tx, project_id, id)
+    if (before.hidden) throw conflict('the submission is hidden; it is revealed by a higher plan or a larger form balance')
+    if (before.status === status) return shown(tx, project_id, id)
+    const isUnpaid = !before.charged && before.hidden_no === null && before.status === 'spam'
+    const charged = isUnpaid ? await charge(tx, services, project, services.clock()) : ({ kind: 'charged' } as const)
+    if (charged.kind === 'exhausted') {
+      throw formRefusal('quota_exhausted', 'the form submissions of the plan are used up; change the plan or buy more')
+    }
+    const isNowHidden = charged.kind === 'hidden'
+    const after = {
+      status: isNowHidden ? ('verified' as const) : status,
+      charged: !isNowHidden,
+      hidden_no: isNowHidden ? charged.hidden_no : null,
+    }
+    await tx.updateTable('form_submissions').set(after).where('id', '=', id).execute()
+    await countOnSite(tx, before, { [before.status]: -1, [after.status]: 1, ...(isNowHidden && { hidden: 1 }) })
+    return shown(tx, project_id, id)
+  })
+}
+
+async function shown(tx: Tx, projectId: string, id: string): Promise<SubmissionRow> {
+  const row = await findSubmission(tx, projectId, id)
+  if (!row) throw noSuchSubmission()
+  return row
+}
+
+/** Deletes a submission; what it was charged to stays used. @throws AppError `not_found` */
+export function deleteSubmission(
+  services: Services,
+  { id, project_id }: { readonly id: string; readonly project_id: string },
+): Promise<void> {
+  return withProject(services, project_id, async (tx) => {
+    const row = await lockSubmission(tx, project_id, id)
+    await tx.deleteFrom('form_submissions').where('id', '=', id).execute()
+    await countOnSite(tx, row, { [row.status]: -1, ...(row.hidden && { hidden: -1 }) })
+  })
+}
