@@ -1,4 +1,4 @@
-import { maxRuleFaults, maxRuleFileBytes, type RuleFault, type RuleFile } from './rules.ts'
+import { maxRuleFaults, maxRuleFileBytes, maxRuleLines, type RuleFault, type RuleFile } from './rules.ts'
 
 export interface Line {
   /** Counted from 1. */
@@ -23,37 +23,48 @@ export function collectFaults(file: RuleFile): Faults {
     list() {
       const last = kept.at(-1)
       if (more === 0 || !last) return kept
-      return [...kept.slice(0, -1), { ...last, reason: `${last.reason}; ${more} more lines of the file have faults` }]
+      const rest = more === 1 ? 'one more line is' : `${more} more lines are`
+      return [...kept.slice(0, -1), { ...last, reason: `${last.reason}; ${rest} left out` }]
     },
   }
 }
 
-/** The lines of a file that are neither empty nor a comment, trimmed. What is unfit for any rule becomes a fault. */
+/** Control characters, spaces that look like others, and characters that hide or turn what follows. */
+const misleading = /[\p{Cc}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff\p{Bidi_Control}]/u
+
+/** The lines of a file that are neither empty nor a comment, trimmed. What no rule may contain becomes a fault. */
 export function* linesOf(file: string, maxLength: number, faults: Faults): Generator<Line> {
-  const text = cut(file)
+  const text = wholeLines(file)
   let number = 0
+  let rules = 0
   for (let at = 0; at < text.length; ) {
-    const end = text.indexOf('\n', at)
-    const next = end === -1 ? text.length : end
-    const raw = next - at > maxLength + 1 ? undefined : trimLine(text.slice(at, next))
-    at = next + 1
+    const newline = text.indexOf('\n', at)
+    const end = newline === -1 ? text.length : newline
+    const line = text.slice(at, end).trim()
+    at = end + 1
     number += 1
-    if (raw === '' || raw?.startsWith('#')) continue
-    if (raw === undefined || raw.length > maxLength) faults.add(number, `is longer than ${maxLength} characters`)
-    else if (/[^\P{Cc}\t]/u.test(raw)) faults.add(number, 'has a control character')
-    else if (!raw.isWellFormed() || raw.includes('\ufffd')) faults.add(number, 'is not valid UTF-8')
-    else yield { number, text: raw }
+    if (line === '' || line.startsWith('#')) continue
+    rules += 1
+    if (rules > maxRuleLines) {
+      faults.add(number, `and all lines below are not read: the file has more than ${maxRuleLines} lines`)
+      return
+    }
+    const refusal = refusalOfLine(line, maxLength)
+    if (refusal === undefined) yield { number, text: line }
+    else faults.add(number, refusal)
   }
-  if (text.length < file.length) faults.add(number + 1, 'and the lines below it are not read: the file is larger than 1 MiB')
+  if (text.length < file.length) faults.add(number + 1, 'and all lines below are not read: the file is larger than 1 MiB')
 }
 
-/** Without spaces, tabs and the carriage return at its ends. */
-const trimLine = (text: string) => text.trim()
+function refusalOfLine(line: string, maxLength: number): string | undefined {
+  if (line.length > maxLength) return `is longer than ${maxLength} characters`
+  if (misleading.test(line.replaceAll('\t', ' '))) return 'has a control character, or one that cannot be seen'
+  return line.isWellFormed() && !line.includes('\ufffd') ? undefined : 'is not valid UTF-8'
+}
 
-/** The whole lines within the limit, without a byte order mark. */
-function cut(file: string): string {
-  const text = file.startsWith('\ufeff') ? file.slice(1) : file
-  if (text.length * 3 <= maxRuleFileBytes) return text
-  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(maxRuleFileBytes))
-  return read === text.length ? text : text.slice(0, text.lastIndexOf('\n', read) + 1)
+/** The lines that end within the limit. */
+function wholeLines(file: string): string {
+  if (file.length * 3 <= maxRuleFileBytes) return file
+  const { read } = new TextEncoder().encodeInto(file, new Uint8Array(maxRuleFileBytes))
+  return read === file.length ? file : file.slice(0, file.lastIndexOf('\n', read) + 1)
 }

@@ -1,74 +1,101 @@
-/** A path with placeholders and at most one splat at its end, decoded like the path of a request. */
+/** A literal segment, decoded like the path of a request; undefined stands for a placeholder. */
+type Segment = string | undefined
+
+/** A path with placeholders and at most one splat. */
 export interface PathPattern {
-  /** The segments before the first placeholder or splat: `/a/b`; empty for none. */
-  readonly prefix: string
-  /** The segments behind the prefix; undefined stands for a placeholder. */
-  readonly rest: readonly (string | undefined)[]
-  /** The names of what a match captures, in its order; the splat is the last and is called `splat`. */
+  /** The segments before the splat or the end. */
+  readonly segments: readonly Segment[]
+  readonly splat: Splat | undefined
+  /** The names of what a match captures, in its order; the splat is called `splat`. */
   readonly names: readonly string[]
-  readonly hasSplat: boolean
 }
 
-export const isFixed = ({ rest, hasSplat }: PathPattern) => rest.length === 0 && !hasSplat
+/** A star with the rest of its segment, and the segments after it. */
+interface Splat {
+  readonly head: string
+  readonly tail: string
+  readonly after: readonly Segment[]
+}
 
-const placeholder = /^:[A-Za-z_]\w*$/
+export const placeholderName = (text: string) => (/^:[A-Za-z_]\w*$/.test(text) ? text.slice(1) : undefined)
+
+/** The one path that the pattern matches, with and without a slash at its end; undefined when it matches several. */
+export function fixedPath({ names, segments, splat }: PathPattern): string | undefined {
+  return names.length === 0 && !splat ? segments.map((segment) => `/${segment ?? ''}`).join('') : undefined
+}
 
 /** Parses the path of a rule; a text says why it is none, to follow the place. */
 export function parsePathPattern(text: string): PathPattern | string {
   if (!text.startsWith('/')) return 'has a path that does not begin with a slash'
+  if (/[?#]/.test(text)) return 'has a ? or # in its path; write conditions on the query after it, as in /store id=:id'
   const raws = text.split('/').filter((segment) => segment !== '')
-  const hasSplat = raws.at(-1) === '*'
-  if (hasSplat) raws.pop()
-  const segments: (string | undefined)[] = []
-  const names: string[] = []
-  for (const raw of raws) {
-    if (raw.includes('*')) return 'has a star that is not the whole last segment of the path; write it as /*'
-    if (placeholder.test(raw)) {
-      names.push(raw.slice(1))
-      segments.push(undefined)
-      continue
-    }
-    const segment = decodeSegment(raw)
-    if (segment === undefined) return `has a path with the segment "${raw.slice(0, 40)}", which no request has`
-    segments.push(segment)
-  }
-  if (hasSplat) names.push('splat')
+  const stars = raws.filter((raw) => raw.includes('*'))
+  const [star] = stars
+  const [head = '', tail = '', ...more] = star?.split('*') ?? []
+  if (stars.length > 1 || more.length > 0) return 'has more than one star in its path'
+  const at = star === undefined ? raws.length : raws.indexOf(star)
+  const parse = (part: readonly string[]) => part.map((raw) => (placeholderName(raw) === undefined ? decodeText(raw) : undefined))
+  const segments = parse(raws.slice(0, at))
+  const splat =
+    star === undefined ? undefined : { head: decodeText(head), tail: decodeText(tail), after: parse(raws.slice(at + 1)) }
+  const literals = [...segments, ...(splat ? [...splat.after, splat.head, splat.tail] : [])]
+  if (literals.some((literal) => literal !== undefined && !isInPaths(literal))) return 'has a path that no request can have'
+  const names = raws.flatMap((raw, index) => (index === at ? 'splat' : (placeholderName(raw) ?? [])))
   if (new Set(names).size < names.length) return 'uses a placeholder twice in its path'
-  const first = segments.indexOf(undefined)
-  const literal = first === -1 ? segments : segments.slice(0, first)
-  const rest = first === -1 ? [] : segments.slice(first)
-  return { prefix: literal.map((segment) => `/${segment}`).join(''), rest, names, hasSplat }
+  return { segments, splat, names }
 }
 
-/** As the path of a request is decoded: undefined for what a request is refused for. */
-function decodeSegment(raw: string): string | undefined {
+/** As the path of a request is decoded; a slash for what cannot be decoded. */
+function decodeText(raw: string): string {
   try {
-    const segment = decodeURIComponent(raw).normalize('NFC')
-    return /[\p{Cc}\\/?#]/u.test(segment) || segment === '.' || segment === '..' ? undefined : segment
+    return decodeURIComponent(raw).normalize('NFC')
   } catch {
-    return undefined
+    return '/'
   }
+}
+
+/** Whether a request with the text in a segment is not refused. */
+const isInPaths = (text: string) => text !== '.' && text !== '..' && !/[\p{Cc}\\/]/u.test(text)
+
+/** The path of a request in its parts, so that many patterns are tried without parsing it again. */
+export interface SplitPath {
+  readonly segments: readonly string[]
+  readonly hasSlashAtEnd: boolean
+}
+
+export function splitPath(path: string): SplitPath {
+  const segments = path.split('/').slice(1)
+  const hasSlashAtEnd = segments.at(-1) === ''
+  return { segments: hasSlashAtEnd ? segments.slice(0, -1) : segments, hasSlashAtEnd }
 }
 
 /**
- * What a path gives the placeholders and the splat; undefined when it does not match. A slash at the end of the path counts only for the
- * splat, which may also be empty. Takes one pass over the path.
+ * What a path gives the placeholders and the splat; undefined when it does not match. A slash at the end of the path counts only for a splat
+ * at the end. A splat may be empty and spans any number of segments. There is nothing to try twice: what follows the star is compared from
+ * the end of the path.
  */
-export function matchPath(pattern: PathPattern, path: string): string[] | undefined {
-  const { prefix, rest, hasSplat } = pattern
-  if (!path.startsWith(prefix)) return undefined
-  const captures: string[] = []
-  let at = prefix.length
-  for (const segment of rest) {
-    if (path[at] !== '/') return undefined
-    const slash = path.indexOf('/', at + 1)
-    const end = slash === -1 ? path.length : slash
-    if (segment === undefined ? end === at + 1 : path.slice(at + 1, end) !== segment) return undefined
-    if (segment === undefined) captures.push(path.slice(at + 1, end))
-    at = end
-  }
-  if (at < path.length && path[at] !== '/') return undefined
-  if (hasSplat) captures.push(path.slice(at + 1))
-  else if (at < path.length - 1) return undefined
+export function matchPath({ segments, splat }: PathPattern, path: SplitPath): string[] | undefined {
+  const { length } = path.segments
+  if (splat ? length < segments.length + splat.after.length : length !== segments.length) return undefined
+  if (!hasSegments(path, 0, segments)) return undefined
+  const captures = capturesOf(path, 0, segments)
+  if (!splat) return captures
+  const { head, tail, after } = splat
+  const end = length - after.length
+  if (!hasSegments(path, end, after)) return undefined
+  const isOpen = after.length === 0 && tail === '' && path.hasSlashAtEnd && end > segments.length
+  const spanned = path.segments.slice(segments.length, end).join('/') + (isOpen ? '/' : '')
+  if (spanned.length < head.length + tail.length || !spanned.startsWith(head) || !spanned.endsWith(tail)) return undefined
+  captures.push(spanned.slice(head.length, spanned.length - tail.length), ...capturesOf(path, end, after))
   return captures
 }
+
+function hasSegments(path: SplitPath, from: number, wanted: readonly Segment[]): boolean {
+  for (let index = 0; index < wanted.length; index++) {
+    if (wanted[index] !== undefined && wanted[index] !== path.segments[from + index]) return false
+  }
+  return true
+}
+
+const capturesOf = (path: SplitPath, from: number, wanted: readonly Segment[]) =>
+  wanted.flatMap((segment, index) => (segment === undefined ? (path.segments[from + index] ?? []) : []))

@@ -1,110 +1,106 @@
-import { isFixed, matchPath, type PathPattern, parsePathPattern } from './path-pattern.ts'
-import { captureOf, matchQuery } from './query.ts'
-import type { HeaderBlock, RedirectRule, SiteRules } from './rules.ts'
+import { type AppliedHeader, mergeBlocks } from './merge-headers.ts'
+import { fixedPath, matchPath, type PathPattern, parsePathPattern, splitPath } from './path-pattern.ts'
+import { matchQuery, queryNames } from './query.ts'
+import type { RedirectRule, SiteRules } from './rules.ts'
 import { parseTarget, type Target } from './target.ts'
 
-interface PreparedRedirect {
+interface DynamicRule {
   readonly rule: RedirectRule
   readonly pattern: PathPattern
   readonly target: Target
 }
 
+/** Redirects, rewrites and pages for what is not found. */
 interface RedirectTable {
   /** By path, without a slash at its end. */
-  readonly fixed: ReadonlyMap<string, PreparedRedirect>
+  readonly fixed: ReadonlyMap<string, RedirectRule>
   /** In the order of their lines. */
-  readonly dynamic: readonly PreparedRedirect[]
+  readonly dynamic: readonly DynamicRule[]
 }
 
 /** The rules of a deploy, ready for look-ups; made once for each load. */
 export interface PreparedRules {
   readonly redirects: RedirectTable
-  /** Those with `!`; undefined when there is none. */
+  /** Those with `!` only; undefined when there is none. */
   readonly forced: RedirectTable | undefined
-  /** The headers that `_headers` adds to responses at a path of a request. */
+  /** The headers that `_headers` adds to responses; takes the path of a request. */
   headersFor(path: string): readonly AppliedHeader[]
 }
 
-/** A header of a response, with the lines of `_headers` that it comes from. */
-export interface AppliedHeader {
-  readonly name: string
-  readonly value: string
-  readonly lines: readonly number[]
-}
-
 /** @param rules as `compileRules` made them */
-export function prepareRules(rules: SiteRules): PreparedRules {
-  const redirects = rules.redirects.flatMap(prepareRedirect)
-  const forced = redirects.filter(({ rule }) => rule.force)
-  const blocks = rules.headers.flatMap((block) => {
+export function prepareRules({ redirects, headers }: SiteRules): PreparedRules {
+  const forced = redirects.filter(({ force }) => force)
+  const blocks = headers.flatMap((block) => {
     const pattern = parsePathPattern(block.path)
-    return typeof pattern === 'string' ? [] : [{ block, pattern }]
+    return typeof pattern === 'string' ? [] : [{ ...block, pattern }]
   })
   return {
     redirects: tableOf(redirects),
     forced: forced.length > 0 ? tableOf(forced) : undefined,
-    headersFor: (path) => mergeBlocks(blocks.filter(({ pattern }) => matchPath(pattern, path)).map(({ block }) => block)),
+    headersFor(path) {
+      const split = splitPath(path)
+      return mergeBlocks(blocks.filter(({ pattern }) => matchPath(pattern, split)))
+    },
   }
 }
 
-function prepareRedirect(rule: RedirectRule): PreparedRedirect[] {
-  const pattern = parsePathPattern(rule.from)
-  if (typeof pattern === 'string') return []
-  const target = parseTarget(rule.to, [...pattern.names, ...(rule.query ?? []).flatMap(([, value]) => captureOf(value) ?? [])])
-  return typeof target === 'string' ? [] : [{ rule, pattern, target }]
-}
-
-function tableOf(redirects: readonly PreparedRedirect[]): RedirectTable {
-  const fixed = new Map<string, PreparedRedirect>()
-  const dynamic: PreparedRedirect[] = []
-  for (const redirect of redirects) {
-    const isDynamic = redirect.rule.query !== undefined || !isFixed(redirect.pattern)
-    if (isDynamic) dynamic.push(redirect)
-    else if (!fixed.has(redirect.pattern.prefix)) fixed.set(redirect.pattern.prefix, redirect)
+function tableOf(rules: readonly RedirectRule[]): RedirectTable {
+  const fixed = new Map<string, RedirectRule>()
+  const dynamic: DynamicRule[] = []
+  for (const rule of rules) {
+    const pattern = parsePathPattern(rule.from)
+    if (typeof pattern === 'string') continue
+    const only = rule.query ? undefined : fixedPath(pattern)
+    if (only !== undefined) {
+      if (!fixed.has(only)) fixed.set(only, rule)
+      continue
+    }
+    const target = parseTarget(rule.to, [...pattern.names, ...queryNames(rule.query ?? [])])
+    if (typeof target !== 'string') dynamic.push({ rule, pattern, target })
   }
   return { fixed, dynamic }
 }
 
+type Use<Value> = (rule: RedirectRule, target: Target, captures: readonly string[]) => Value | undefined
+
 /**
- * The first value that `use` makes of a rule that matches, in the order of the lines.
+ * The first value that `use` makes of a rule that matches, in the order of the lines. Look-ups do not depend on the number of fixed rules.
  *
  * @param query of the request, empty or beginning with `?`
+ * @param use takes a rule, its target, and what its path and its query capture
  */
 export function findRedirect<Value>(
   { fixed, dynamic }: RedirectTable,
   path: string,
   query: string,
-  use: (redirect: PreparedRedirect, captures: readonly string[]) => Value | undefined,
+  use: Use<Value>,
 ): Value | undefined {
   let waiting = fixed.get(path.endsWith('/') ? path.slice(0, -1) : path)
+  if (dynamic.length === 0) return waiting && useFixed(waiting, use)
+  const split = splitPath(path)
   let parameters: URLSearchParams | undefined
-  for (const redirect of dynamic) {
-    if (waiting && waiting.rule.line < redirect.rule.line) {
-      const value = use(waiting, [])
+  for (const { rule, pattern, target } of dynamic) {
+    if (waiting && waiting.line < rule.line) {
+      const value = useFixed(waiting, use)
       if (value !== undefined) return value
       waiting = undefined
     }
-    const captures = matchPath(redirect.pattern, path)
+    const captures = matchPath(pattern, split)
     if (!captures) continue
-    const conditions = redirect.rule.query
-    if (conditions) parameters ??= new URLSearchParams(query)
-    const values = conditions && parameters ? matchQuery(conditions, parameters) : []
-    const value = values && use(redirect, [...captures, ...values])
+    if (rule.query) {
+      parameters ??= new URLSearchParams(query)
+      const values = matchQuery(rule.query, parameters)
+      if (!values) continue
+      captures.push(...values)
+    }
+    const value = use(rule, target, captures)
     if (value !== undefined) return value
   }
-  return waiting && use(waiting, [])
+  return waiting && useFixed(waiting, use)
 }
 
-/** All blocks that match apply, in their order: values of the same name are joined. */
-function mergeBlocks(blocks: readonly HeaderBlock[]): AppliedHeader[] {
-  const headers = new Map<string, AppliedHeader>()
-  for (const { line, set, unset = [] } of blocks) {
-    for (const name of unset) headers.delete(name.toLowerCase())
-    for (const [name, value] of set) {
-      const known = headers.get(name.toLowerCase())
-      const lines = known ? [...known.lines.filter((other) => other !== line), line] : [line]
-      headers.set(name.toLowerCase(), { name: known?.name ?? name, value: known ? `${known.value}, ${value}` : value, lines })
-    }
-  }
-  return [...headers.values()]
+/** Targets of fixed rules are parsed when they are needed: of thousands, few ever are. */
+function useFixed<Value>(rule: RedirectRule, use: Use<Value>): Value | undefined {
+  const target = parseTarget(rule.to, [])
+  return typeof target === 'string' ? undefined : use(rule, target, [])
 }

@@ -50,5 +50,7 @@ export const maxHeaderBlocks = 100
 export const maxRedirectLine = 1000
 export const maxHeaderLine = 2000
 export const maxRuleFileBytes = 1024 * 1024
+/** Lines that are neither empty nor a comment. */
+export const maxRuleLines = 5000
 /** The most faults that are described, of each file. */
 export const maxRuleFaults = 20

@@ -1,4 +1,5 @@
-import { encodePath, parseRequestPath } from '../request-path.ts'
+import { encodePath, parseRequestPath, type RequestTarget } from '../request-path.ts'
+import { placeholderName } from './path-pattern.ts'
 
 /** Texts, and the positions of captures. */
 type Template = readonly (string | number)[]
@@ -22,32 +23,30 @@ export function parseTarget(text: string, names: readonly string[]): Target | st
   const beforeHash = hash === -1 ? rest : rest.slice(0, hash)
   const mark = beforeHash.indexOf('?')
   const path = mark === -1 ? beforeHash : beforeHash.slice(0, mark)
-  const unknown = path.split('/').find((segment) => /^:[A-Za-z_]\w*$/.test(segment) && !names.includes(segment.slice(1)))
-  if (unknown !== undefined) return `uses ${unknown.slice(0, 40)} in its target, which its path does not have`
+  const unknown = path
+    .split('/')
+    .map(placeholderName)
+    .find((name) => name !== undefined && !names.includes(name))
+  if (unknown !== undefined) return `uses :${unknown.slice(0, 40)} in its target, which nothing before the target captures`
   const target = {
     origin,
     path: parseTemplate(path || '/', names),
     query: mark === -1 ? undefined : parseTemplate(beforeHash.slice(mark + 1), names),
     fragment: hash === -1 ? undefined : parseTemplate(rest.slice(hash + 1), names),
   }
-  const example = composeLocation(
-    target,
-    names.map(() => 'x'),
-    '',
-  )
-  return example === undefined ? 'has a target that is not a valid path' : target
+  const example = names.map(() => 'x')
+  return composeLocation(target, example, '') === undefined ? 'has a target whose path is not valid' : target
 }
 
-/** The host stands in the file, never in a capture, and is written as the browser reads it. */
+/** The host is what the file says, as a browser reads it; no capture reaches it. */
 function splitOrigin(text: string): { origin: string; rest: string } | string {
   if (/^\/(?!\/)/.test(text)) return { origin: '', rest: text }
   const [, scheme, authority] = /^(https?:)\/\/([^/?#\\]+)/i.exec(text) ?? []
   if (scheme === undefined || authority === undefined) return 'has a target that begins neither with one slash nor with https://'
   const url = URL.parse(`${scheme}//${authority}`)
-  if (url === null || url.username !== '' || url.password !== '' || authority.includes('@'))
-    return 'has a target with an invalid host'
   const rest = text.slice(scheme.length + 2 + authority.length)
-  return rest.startsWith('\\') ? 'has a target with a backslash' : { origin: url.origin, rest }
+  if (url === null || authority.includes('@') || rest.startsWith('\\')) return 'has a target with a host that is not valid'
+  return { origin: url.origin, rest }
 }
 
 /** `:name` stands for a capture when there is one of this name; other colons are ordinary characters. */
@@ -55,32 +54,48 @@ function parseTemplate(text: string, names: readonly string[]): Template {
   const pieces: (string | number)[] = []
   let literal = ''
   for (const part of text.split(/(:[A-Za-z_]\w*)/)) {
-    const index = part.startsWith(':') ? names.indexOf(part.slice(1)) : -1
-    if (index === -1) literal += part
-    else {
-      pieces.push(encodeLiteral(literal), index)
-      literal = ''
+    const index = names.indexOf(placeholderName(part) ?? '')
+    if (index === -1) {
+      literal += part
+      continue
     }
+    pieces.push(encodeLiteral(literal), index)
+    literal = ''
   }
   return [...pieces, encodeLiteral(literal)]
 }
 
 /** Escapes stay as they are. */
-const encodeLiteral = (text: string) => text.replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent)
+const encodeLiteral = (text: string) => text.toWellFormed().replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent)
+
+export interface Location {
+  /** The value of the header: visible ASCII; begins with exactly one slash when the target is inside the site. */
+  readonly location: string
+  /** What a browser that follows a target inside the site asks for. */
+  readonly next: RequestTarget | undefined
+}
 
 /**
- * The `Location` of a redirect: visible ASCII; begins with exactly one slash when the target is inside the site. Undefined when the captures
- * make no path that a browser would ask for as it stands.
+ * Where a rule leads. Undefined when the captures make a path that a browser would change, such as one with `..`.
  *
  * @param query that of the request, empty or beginning with `?`
  */
-export function composeLocation(target: Target, captures: readonly string[], query: string): string | undefined {
-  const fill = (template: Template, encode: (text: string) => string) =>
-    template.map((piece) => (typeof piece === 'string' ? piece : encode(captures[piece] ?? ''))).join('')
-  const filled = fill(target.path, encodePath)
-  const path = target.origin === '' ? filled.replace(/\/{2,}/g, '/') : filled
-  if (parseRequestPath(path) === undefined) return undefined
-  const ownQuery = target.query && `?${fill(target.query, encodeURIComponent)}`
-  const fragment = target.fragment ? `#${fill(target.fragment, encodeURIComponent)}` : ''
-  return target.origin + path + (ownQuery ?? encodeLiteral(query)) + fragment
+export function composeLocation(target: Target, captures: readonly string[], query: string): Location | undefined {
+  const { origin, fragment } = target
+  const ownQuery = target.query && `?${fill(target.query, captures, encodeURIComponent)}`
+  const address = fill(target.path, captures, encodePath) + (ownQuery ?? encodeLiteral(query))
+  const hash = fragment ? `#${fill(fragment, captures, encodeURIComponent)}` : ''
+  if (origin !== '') return isAsWritten(origin, address) ? { location: origin + address + hash, next: undefined } : undefined
+  const next = parseRequestPath(address)
+  return next && { location: encodePath(next.path) + next.query + hash, next }
+}
+
+function fill(template: Template, captures: readonly string[], encode: (text: string) => string): string {
+  return template.map((piece) => (typeof piece === 'string' ? piece : encode((captures[piece] ?? '').toWellFormed()))).join('')
+}
+
+/** Whether a browser takes the path as it stands. */
+function isAsWritten(origin: string, address: string): boolean {
+  const [path] = address.split('?', 1)
+  return URL.parse(origin + address)?.pathname === path
 }
