@@ -1,5 +1,11 @@
+const visibleAscii = /^[\x21-\x7e]*$/
+
 /** Also encodes `?` and `#`, which `encodeURI` leaves and which would end the path. */
 export const encodePath = (path: string) => encodeURI(path).replace(/[?#]/g, encodeURIComponent)
+
+/** Makes a raw query fit for a header; escapes stay as they are. */
+export const encodeQuery = (query: string) =>
+  visibleAscii.test(query) ? query : query.toWellFormed().replace(/[^\x21-\x7e]/gu, encodeURIComponent)
 
 export interface RequestTarget {
   /** Decoded, NFC, begins with exactly one slash, no empty, `.` or `..` segment; a slash at the end stays. */
@@ -9,8 +15,6 @@ export interface RequestTarget {
   /** The raw authority of a target in absolute form. */
   readonly authority?: string
 }
-
-const visibleAscii = /^[\x21-\x7e]*$/
 
 /** Whether a path needs the full checks: it has escapes, bytes that are no visible ASCII, empty segments or dots. */
 const needsCare = /[^\x21-\x7e]|[%\\]|\/\/|\/\.{1,2}(?:\/|$)/

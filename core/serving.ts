@@ -1,4 +1,4 @@
-import { encodePath, parseRequestPath, type RequestTarget } from './request-path.ts'
+import { encodePath, encodeQuery, parseRequestPath, type RequestTarget } from './request-path.ts'
 import { findRedirect, type PreparedRules } from './site-rules/prepare.ts'
 import type { RedirectRule, RedirectStatus, RuleFile } from './site-rules/rules.ts'
 import { composeLocation } from './site-rules/target.ts'
@@ -81,7 +81,7 @@ function byFiles(path: string, has: Has, options: DecideOptions): Decision | und
 
 const moved = (to: string, { query = '' }: DecideOptions): Decision => ({
   kind: 'redirect',
-  location: encodePath(to) + query,
+  location: encodePath(to) + encodeQuery(query),
   status: 301,
 })
 

@@ -1,32 +1,11 @@
-/** Headers that the platform answers for: caching, framing of the message, connections, cookies of logins (addendum E32). */
+/** Headers that the platform answers for (addendum E32). */
 const platformHeaders: ReadonlySet<string> = new Set(
   [
-    [
-      'age',
-      'cache-control',
-      'cdn-cache-control',
-      'cloudflare-cdn-cache-control',
-      'expires',
-      'pragma',
-      'surrogate-control',
-      'vary',
-      'warning',
-    ],
-    ['content-encoding', 'content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified', 'date', 'server', 'via'],
-    ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
-    [
-      'set-cookie',
-      'set-cookie2',
-      'location',
-      'refresh',
-      'clear-site-data',
-      'alt-svc',
-      'retry-after',
-      'www-authenticate',
-      'allow',
-    ],
-    ['x-sendfile'],
-  ].flat(),
+    'age cache-control cdn-cache-control cloudflare-cdn-cache-control expires pragma surrogate-control vary warning',
+    'accept-ranges content-encoding content-length content-range date etag last-modified server via',
+    'connection http2-settings keep-alive te trailer transfer-encoding upgrade',
+    'allow alt-svc clear-site-data location retry-after set-cookie set-cookie2 www-authenticate x-sendfile',
+  ].flatMap((names) => names.split(' ')),
 )
 const platformPrefixes = ['plinth-', 'x-plinth-', 'x-accel-', 'proxy-', 'netlify-cdn-', 'vercel-cdn-']
 

@@ -18,9 +18,7 @@ export function parseHeaders(text: string): { blocks: HeaderBlock[]; faults: Rul
   let open: OpenBlock | undefined | null
   for (const { number, text: line } of linesOf(text, maxHeaderLine, faults)) {
     if (line.startsWith('/') || /^https?:\/\//i.test(line)) {
-      const refusal =
-        refusalOfPath(line) ??
-        (blocks.length === maxHeaderBlocks ? `is left out: a site has at most ${maxHeaderBlocks} paths` : undefined)
+      const refusal = refusalOfPath(line) ?? (blocks.length === maxHeaderBlocks ? tooMany : undefined)
       if (refusal !== undefined) faults.add(number, refusal)
       open = refusal === undefined ? { line: number, path: line, set: [], unset: [] } : null
       if (open) blocks.push(open)
@@ -34,6 +32,8 @@ export function parseHeaders(text: string): { blocks: HeaderBlock[]; faults: Rul
   return { blocks: used.map(({ unset, ...block }) => (unset.length > 0 ? { ...block, unset } : block)), faults: faults.list() }
 }
 
+const tooMany = `is one too many: a site has at most ${maxHeaderBlocks} paths with headers`
+
 function refusalOfPath(line: string): string | undefined {
   if (!line.startsWith('/') || line.startsWith('//')) return 'names a host; headers are the same for all hosts of the site'
   const pattern = parsePathPattern(line)
@@ -41,7 +41,7 @@ function refusalOfPath(line: string): string | undefined {
 }
 
 function addLine(block: OpenBlock, line: string): string | undefined {
-  if (line.startsWith('!')) {
+  if (line.startsWith('! ')) {
     const name = line.slice(1).trim()
     const refusal = refusalOfHeader(name, '')
     if (refusal === undefined) block.unset.push(name)

@@ -24,11 +24,14 @@ export function fixedPath({ names, segments, splat }: PathPattern): string | und
   return names.length === 0 && !splat ? segments.map((segment) => `/${segment ?? ''}`).join('') : undefined
 }
 
+const maxSegments = 50
+
 /** Parses the path of a rule; a text says why it is none, to follow the place. */
 export function parsePathPattern(text: string): PathPattern | string {
   if (!text.startsWith('/')) return 'has a path that does not begin with a slash'
   if (/[?#]/.test(text)) return 'has a ? or # in its path; write conditions on the query after it, as in /store id=:id'
   const raws = text.split('/').filter((segment) => segment !== '')
+  if (raws.length > maxSegments) return `has a path of more than ${maxSegments} segments`
   const stars = raws.filter((raw) => raw.includes('*'))
   const [star] = stars
   const [head = '', tail = '', ...more] = star?.split('*') ?? []
@@ -45,10 +48,14 @@ export function parsePathPattern(text: string): PathPattern | string {
   return { segments, splat, names }
 }
 
-/** As the path of a request is decoded; a slash for what cannot be decoded. */
+/**
+ * As the path of a request is decoded; a slash for what cannot be decoded. More combining characters in a row than the stream-safe format of
+ * Unicode has (UAX 15) take quadratic time to normalise, and no language has them.
+ */
 function decodeText(raw: string): string {
   try {
-    return decodeURIComponent(raw).normalize('NFC')
+    const text = decodeURIComponent(raw)
+    return /\p{M}{31}/u.test(text) ? '/' : text.normalize('NFC')
   } catch {
     return '/'
   }

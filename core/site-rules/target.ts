@@ -1,4 +1,4 @@
-import { encodePath, parseRequestPath, type RequestTarget } from '../request-path.ts'
+import { encodePath, encodeQuery, parseRequestPath, type RequestTarget } from '../request-path.ts'
 import { placeholderName } from './path-pattern.ts'
 
 /** Texts, and the positions of captures. */
@@ -66,7 +66,7 @@ function parseTemplate(text: string, names: readonly string[]): Template {
 }
 
 /** Escapes stay as they are. */
-const encodeLiteral = (text: string) => text.toWellFormed().replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent)
+const encodeLiteral = (text: string) => text.replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent)
 
 export interface Location {
   /** The value of the header: visible ASCII; begins with exactly one slash when the target is inside the site. */
@@ -75,16 +75,20 @@ export interface Location {
   readonly next: RequestTarget | undefined
 }
 
+/** Many clients and proxies refuse a head of more than 16 KB. */
+const maxLocationLength = 8 * 1024
+
 /**
- * Where a rule leads. Undefined when the captures make a path that a browser would change, such as one with `..`.
+ * Where a rule leads. Undefined when the captures make a path that a browser would change, such as one with `..`, or too long a one.
  *
  * @param query that of the request, empty or beginning with `?`
  */
 export function composeLocation(target: Target, captures: readonly string[], query: string): Location | undefined {
   const { origin, fragment } = target
   const ownQuery = target.query && `?${fill(target.query, captures, encodeURIComponent)}`
-  const address = fill(target.path, captures, encodePath) + (ownQuery ?? encodeLiteral(query))
+  const address = fill(target.path, captures, encodePath) + (ownQuery ?? encodeQuery(query))
   const hash = fragment ? `#${fill(fragment, captures, encodeURIComponent)}` : ''
+  if (address.length + hash.length > maxLocationLength) return undefined
   if (origin !== '') return isAsWritten(origin, address) ? { location: origin + address + hash, next: undefined } : undefined
   const next = parseRequestPath(address)
   return next && { location: encodePath(next.path) + next.query + hash, next }
