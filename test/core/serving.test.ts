@@ -83,6 +83,74 @@ describe('decide', () => {
   })
 })
 
+const pages = ['index.html', 'about.html', 'blog/index.html', 'contact.html', 'both.html', 'both/index.html', 'same', 'same.html']
+const oddPages = [
+  'index.html',
+  'v1.2.html',
+  '.html',
+  '__svc.html',
+  '_headers.html',
+  'a b.html',
+  'index',
+  'x/404.html',
+  'no/deep.html',
+]
+
+describe('canonical_urls', () => {
+  test.each([
+    ['/about', pages, '200 about.html'],
+    ['/about.html', pages, '301 /about?q=1'],
+    ['/about/', pages, '301 /about?q=1'],
+    ['/index.html', pages, '301 /?q=1'],
+    ['/index', pages, '301 /?q=1'],
+    ['/', pages, '200 index.html'],
+    ['/blog', pages, '301 /blog/?q=1'],
+    ['/blog/', pages, '200 blog/index.html'],
+    ['/blog/index.html', pages, '301 /blog/?q=1'],
+    ['/blog/index', pages, '301 /blog/?q=1'],
+    ['/contact/', pages, '301 /contact?q=1'],
+    ['/both.html', pages, '301 /both?q=1'],
+    ['/both/', pages, '200 both/index.html'],
+    ['/both/index.html', pages, '301 /both/?q=1'],
+    ['/same.html', pages, '200 same.html'],
+    ['/same/', pages, '200 index.html'],
+    ['/v1.2.html', oddPages, '200 v1.2.html'],
+    ['/v1.2/', oddPages, '200 index.html'],
+    ['/.html', oddPages, '200 .html'],
+    ['/_headers.html', oddPages, '200 _headers.html'],
+    ['/__svc.html', oddPages, '200 __svc.html'],
+    ['/a b.html', oddPages, '301 /a%20b?q=1'],
+    ['/index', oddPages, '200 index'],
+    ['/x/404.html', oddPages, '301 /x/404?q=1'],
+  ])('E32: with it, %s of %j is %s', (path, files, expected) => {
+    const has = (file: string) => files.includes(file)
+    const decision = decide(path, has, { canonical: true, query: '?q=1' })
+    expect(show(decision)).toBe(expected)
+    // one redirect leads to the page
+    if (decision.kind === 'redirect') {
+      const next = parseRequestPath(decision.location)
+      expect(decide(next?.path ?? '', has, { canonical: true, query: '?q=1' })).toMatchObject({ kind: 'file', status: 200 })
+    }
+  })
+
+  test.each(['/about.html', '/blog/index.html', '/index'])('E32: without it, %s stays', (path) => {
+    expect(decide(path, (file) => pages.includes(file), { query: '?q=1' })).toMatchObject({ kind: 'file', status: 200 })
+  })
+})
+
+describe('settings files', () => {
+  const published = ['_redirects', '_headers', 'netlify.toml', 'vercel.json', 'plinth.json', '.htaccess', '.gitattributes']
+  const nested = ['docs/.htaccess', 'docs/.gitattributes']
+  test.each([...published, ...nested])('E32: %s answers as missing', (file) => {
+    expect(decide(`/${file}`, () => true)).toEqual({ kind: 'file', path: '404.html', status: 404 })
+    expect(decide(`/${file}`, (path) => path === file || path === 'index.html')).toEqual({ kind: 'missing' })
+  })
+
+  test.each(['docs/_redirects', 'docs/netlify.toml', '_redirects.txt', 'x.htaccess'])('E32: %s is an ordinary file', (file) => {
+    expect(decide(`/${file}`, (path) => path === file)).toEqual({ kind: 'file', path: file, status: 200 })
+  })
+})
+
 describe('parseRequestPath', () => {
   test.each([
     ['/', '/', ''],

@@ -84,15 +84,16 @@ test.each<[source: string, text: string, path: string, headers: string[]]>([
   ['E32: the first one again after it was taken back', '/*\n  A: 1\n/x\n  ! A\n  A: 2', '/x', ['A: 2']],
 ])('E32, %s: %j at %s gives %j', (_source, text, path, headers) => expect(headersOf(text, path)).toEqual(headers))
 
+const platformHeaders = [
+  'Cache-Control CDN-Cache-Control Surrogate-Control Expires Pragma Age Vary Netlify-CDN-Cache-Control',
+  'Cloudflare-CDN-Cache-Control Vercel-CDN-Cache-Control Content-Length Content-Encoding Content-Range',
+  'Accept-Ranges ETag Last-Modified Date Server Set-Cookie set-cookie Location Clear-Site-Data Alt-Svc Allow',
+  'WWW-Authenticate Connection Keep-Alive Proxy-Authenticate TE Trailer Transfer-Encoding Upgrade',
+  'Plinth-Anything X-Plinth-Bypass X-Accel-Redirect X-Sendfile',
+].flatMap((names) => names.split(' '))
+
 describe('headers that only the platform sets', () => {
-  test.each([
-    ...['Cache-Control', 'CDN-Cache-Control', 'Surrogate-Control', 'Expires', 'Pragma', 'Age', 'Vary'],
-    ...['Netlify-CDN-Cache-Control', 'Cloudflare-CDN-Cache-Control', 'Vercel-CDN-Cache-Control'],
-    ...['Content-Length', 'Content-Encoding', 'Content-Range', 'Accept-Ranges', 'ETag', 'Last-Modified', 'Date', 'Server'],
-    ...['Set-Cookie', 'set-cookie', 'Location', 'Clear-Site-Data', 'Alt-Svc', 'Allow', 'WWW-Authenticate'],
-    ...['Connection', 'Keep-Alive', 'Proxy-Authenticate', 'TE', 'Trailer', 'Transfer-Encoding', 'Upgrade'],
-    ...['Plinth-Anything', 'X-Plinth-Bypass', 'X-Accel-Redirect', 'X-Sendfile'],
-  ])('E32 V12: %s is refused, the other lines of the block stay', (name) => {
+  test.each(platformHeaders)('E32 V12: %s is refused, the other lines of the block stay', (name) => {
     const text = `/*\n  A: 1\n  ${name}: x\n  B: 2`
     expect(faultsOf(text)).toEqual([`3 sets ${name}, which only the platform sets`])
     expect(headersOf(text, '/')).toEqual(['A: 1', 'B: 2'])
