@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { formHtml } from '../../core/form-html.ts'
 import type { Config } from '../config.ts'
 import { request } from '../http.ts'
 import { type ApiAnswer, apiOnSocket, type CallApi } from './api-client.ts'
@@ -12,6 +13,13 @@ import { waitUntil } from './wait.ts'
 const projectName = 'Demo'
 const subdomain = 'plinth-demo'
 const siteDir = join(import.meta.dirname, 'demo-site')
+
+interface DemoSite {
+  readonly id: string
+  readonly url: string
+  readonly subdomain: string
+  readonly form_endpoint: string
+}
 
 export interface Demo {
   readonly key: string
@@ -30,14 +38,14 @@ export async function openDemo({ sockets, dataDir }: Pick<Config, 'sockets' | 'd
   const doneFile = join(dataDir, 'demo-site-id')
   const key = await openKey(call, operatorToken, keyFile)
   const doneId = await readSecret(doneFile)
-  const sites = expectOk(await call('GET /api/v1/sites', key)) as { id: string; url: string; subdomain: string }[]
+  const sites = expectOk(await call('GET /api/v1/sites', key)) as DemoSite[]
   if (doneId !== undefined) return { key, keyFile, site: sites.find(({ id }) => id === doneId) }
   const site =
     sites.find((site) => site.subdomain === subdomain) ??
-    (expectOk(await call('POST /api/v1/sites', key, { name: 'Plinth demo', subdomain })) as { id: string; url: string })
+    (expectOk(await call('POST /api/v1/sites', key, { name: 'Plinth demo', subdomain })) as DemoSite)
   const deploys = expectOk(await call(`GET /api/v1/sites/${site.id}/deploys`, key)) as { id: string }[]
   const deploy =
-    deploys[0] ?? expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles() }))
+    deploys[0] ?? expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles(site) }))
   await published(call, key, deploy.id)
   await waitUntil('the demo site', () => isServed(sockets.edge, site.url), { timeoutMs: 10_000 })
   await writeSecret(doneFile, site.id)
@@ -89,9 +97,16 @@ async function isServed(edgeSocket: string, url: string): Promise<boolean> {
   return response.statusCode === 200
 }
 
-async function demoFiles(): Promise<{ path: string; content: string }[]> {
+/** Its contact form names its own endpoint. */
+async function demoFiles({ id, form_endpoint }: DemoSite): Promise<{ path: string; content: string }[]> {
   const names = await readdir(siteDir)
-  return Promise.all(names.map(async (path) => ({ path, content: await readFile(join(siteDir, path), 'utf8') })))
+  const form = formHtml(form_endpoint, id)
+  return Promise.all(
+    names.map(async (path) => {
+      const content = await readFile(join(siteDir, path), 'utf8')
+      return { path, content: content.replace('<!-- contact form -->', () => form) }
+    }),
+  )
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: as in ApiAnswer

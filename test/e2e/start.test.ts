@@ -128,6 +128,25 @@ test('N09 S07: the demo site answers over http and https', async () => {
   expect(await get(`https://plinth-demo.plinth.localhost:${ports.https}/style.css`)).toMatchObject({ status: 200 })
 })
 
+test('the contact form of the demo site works', async () => {
+  const site = started.line('Site')
+  const { page } = await get(site)
+  const endpoint = /<form action="([^"]+)"/.exec(page)?.[1] ?? ''
+  const trap = /name="(_hp_\w+)"/.exec(page)?.[1] ?? ''
+  const post = (fields: Record<string, string>) =>
+    fetch(endpoint, {
+      method: 'POST',
+      headers: { origin: new URL(site).origin, accept: 'text/html' },
+      body: new URLSearchParams(fields),
+    })
+  const sent = await post({ name: 'Ada', email: 'ada@example.com', message: 'It stands.', [trap]: '', _submit_time: '0' })
+  expect([sent.status, await sent.text()]).toEqual([200, expect.stringContaining('Thank you')])
+  const headers = { authorization: `Bearer ${started.line('Demo key')}` }
+  const inbox = await fetch(`${started.line('API')}/api/v1/forms/submissions`, { headers })
+  const { items } = (await inbox.json()) as { items: { data: unknown }[] }
+  expect(items.map(({ data }) => data)).toEqual([{ name: 'Ada', email: 'ada@example.com', message: 'It stands.' }])
+})
+
 test('B04 D01: a plain folder sent with the printed line is live', async () => {
   const folder = await folderWith({
     'index.html': '<title>plain</title>',
