@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
+import { readSiteRules } from '../infra/cas/site-rules.ts'
 import type { CheckResult } from '../services/checks/find-recommendations.ts'
 import { acceptDeploy, type StoredFiles } from '../services/deploys/accept.ts'
 import { type DeployRow, setRecommendations } from '../services/deploys/deploys.ts'
@@ -28,7 +29,8 @@ export async function acceptFiles(
   upload: PendingUpload,
 ): Promise<z.input<typeof Deploy>> {
   const { skipped_paths, ...request } = set
-  const manifest_sha256 = await storeManifest(upload.objects, set.files)
+  const { rules } = await readSiteRules(upload.objects, set.files)
+  const manifest_sha256 = await storeManifest(upload.objects, set.files, rules)
   const total_bytes = set.files.reduce((sum, file) => sum + file.size, 0)
   const deploy = { ...request, copy: { manifest_sha256, file_count: set.files.length, total_bytes, skipped_paths } }
   if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy, upload))

@@ -1,5 +1,6 @@
 import { folderOfLinks, resolve } from './checks/links.ts'
 import type { Finding } from './checks/recommendation.ts'
+import type { RuleFault } from './site-rules/rules.ts'
 
 /** Facts about an HTML file that do not depend on its path. */
 export interface PageFacts {
@@ -45,15 +46,15 @@ const isCode = (path: string) => /\.(?:html?|css|m?js)$/i.test(path)
 /** Files by which a search engine verifies the owner. */
 const isProofOfOwner = (path: string) => /^(?:google|yandex_|pinterest-)[0-9a-f]+\.html$/.test(path)
 const isErrorPage = (path: string) => /(?:^|\/)[45]\d\d(?:\.html?|\/index\.html)$/i.test(path)
-/** Configuration files of other platforms. */
-const foreignConfig = new Set(['_headers', '_redirects', 'netlify.toml', 'vercel.json'])
+/** Configuration of other servers. */
+const foreignConfig: ReadonlySet<string> = new Set(['netlify.toml', 'vercel.json', '.htaccess'])
 
 /** The recommendations for one file. `isBroken` comes from `judgeLinks` over the files of the whole site. */
 export function checkFile(file: CheckedFile, isBroken: (path: string) => boolean): Finding[] {
   const { path, page } = file
   const findings = checkBytes(file)
   const add = (code: Finding['code'], message: string) => findings.push({ code, path, message })
-  if (foreignConfig.has(path)) add('cache_header_ignored', `${path} is not applied here.`)
+  if (foreignConfig.has(path)) add('config_ignored', `${path} is not applied here.`)
   if (!page || isProofOfOwner(path)) return findings
   if ((page.isDocument || isIndex(path)) && !page.forwards) {
     if (!page.hasTitle && !page.isUnlisted) add('missing_title', 'The page has no title.')
@@ -71,6 +72,13 @@ export function checkFile(file: CheckedFile, isBroken: (path: string) => boolean
   if (broken.length > 0) add('broken_link', `The page points to ${missing(broken.length)}: ${list(broken, broken.length)}.`)
   return findings
 }
+
+/** The recommendation for a line of `_redirects` or `_headers` that is left out. */
+export const checkRule = ({ file, line, reason, about }: RuleFault): Finding => ({
+  code: about === 'caching' ? 'cache_header_ignored' : 'rule_ignored',
+  path: file,
+  message: `Line ${line} is left out: it ${reason}.`,
+})
 
 function checkBytes({ path, size, secret }: CheckedFile): Finding[] {
   const findings: Finding[] = []

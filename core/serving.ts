@@ -168,10 +168,10 @@ function orElse(path: string, has: Has): Decision {
 const rootSettings: ReadonlySet<string> = new Set(['/_redirects', '/_headers', '/netlify.toml', '/vercel.json', '/plinth.json'])
 
 /** Settings of web servers and of git count in every folder. */
-const isSettingsFile = (path: string) => rootSettings.has(path) || path.endsWith('/.htaccess') || path.endsWith('/.gitattributes')
+export const isSettingsFile = (path: string) => rootSettings.has(path) || path.endsWith('/.htaccess') || path.endsWith('/.gitattributes')
 
 /** The platform's own prefix, case-insensitive like Caddy's path matcher. */
-const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)
+export const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)
 
 /** Challenges of certificate authorities, which no rule may answer or redirect. */
 const isChallenge = (path: string) => path.startsWith('/.well-known/acme-challenge/')

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { prepareRules } from '../core/site-rules/prepare.ts'
+import type { SiteRules } from '../core/site-rules/rules.ts'
 import type { Cas, Encoding, OpenedObject } from '../infra/cas/cas.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
-import { isManifest } from '../infra/cas/manifests.ts'
+import { splitManifest } from '../infra/cas/manifests.ts'
 import { FairQueue } from '../infra/fair-queue.ts'
 import { createFileCache, type SiteFile, type SiteFiles } from './site-files.ts'
 
@@ -50,6 +52,8 @@ const absentTtlMs = 60_000
 const maxInflatedBytes = 4 * MiB
 /** Roughly what an entry of the cache itself takes. */
 const entryBytes = 256
+/** How much more memory prepared rules take than their JSON. */
+const preparedRulesFactor = 5
 /** Large manifests that are read at the same time: one of an older version may have 22 MB. */
 const largeReadsAtOnce = 2
 
@@ -61,7 +65,7 @@ export function openContent(cas: Cas, given: ContentLimits = {}): Content {
 
 interface LoadedFiles {
   readonly files: SiteFiles
-  readonly manifestBytes: number
+  readonly memoryBytes: number
 }
 
 function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content, 'cachedFiles' | 'loadFiles'> {
@@ -74,25 +78,31 @@ function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content,
   }
   async function readFiles(sha256: string, manifest: OpenedObject): Promise<LoadedFiles> {
     const bytes = await manifest.bytes()
-    if (!isManifest(bytes) || hashOf(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
-    return { files: filesOf(sha256, bytes), manifestBytes: bytes.length }
+    const parts = splitManifest(bytes)
+    if (!parts || hashOf(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
+    const rules = parts.rules && prepareRules(JSON.parse(parts.rules.toString()) as SiteRules)
+    const memoryBytes = bytes.length + preparedRulesFactor * (parts.rules?.length ?? 0)
+    return { files: filesOf(sha256, parts.files, rules), memoryBytes }
   }
 
   const small = new LRUCache<string, LoadedFiles | 'large'>({
     maxSize: limits.manifestBytes,
-    sizeCalculation: (loaded) => (loaded === 'large' ? 0 : loaded.manifestBytes) + entryBytes,
+    sizeCalculation: (loaded) => (loaded === 'large' ? 0 : loaded.memoryBytes) + entryBytes,
     ignoreFetchAbort: true,
     fetchMethod: async (sha256) => {
       const manifest = await openManifest(sha256)
-      if (manifest.size <= limits.smallManifestBytes) return await readFiles(sha256, manifest)
-      await manifest.close()
-      return 'large'
+      if (manifest.size > limits.smallManifestBytes) {
+        await manifest.close()
+        return 'large'
+      }
+      const loaded = await readFiles(sha256, manifest)
+      return loaded.memoryBytes <= limits.smallManifestBytes ? loaded : 'large'
     },
   })
   const largeReads = new FairQueue({ slots: largeReadsAtOnce })
   const large = new LRUCache<string, LoadedFiles>({
     maxSize: limits.manifestBytes,
-    sizeCalculation: ({ manifestBytes }) => manifestBytes + entryBytes,
+    sizeCalculation: ({ memoryBytes }) => memoryBytes + entryBytes,
     ignoreFetchAbort: true,
     fetchMethod: (sha256) => largeReads.run('', async () => readFiles(sha256, await openManifest(sha256))),
   })

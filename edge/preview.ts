@@ -101,19 +101,28 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
         return sendRedirect(exchange, 307, at + encodePath(path || '/') + query)
       }
       if (path === '') return sendRedirect(exchange, 301, `${prefix}/${query}`)
-      await serveDeploy(exchange, content, { manifest_sha256, path, query, prefix })
+      const { canonical_urls } = route
+      await serveDeploy(exchange, content, { manifest_sha256, canonical_urls, path, query, prefix })
     },
   }
 }
 
-function overlay(...more: string[]): Overlay {
+function overlay(more: readonly string[] = [], alsoReserved: readonly string[] = []): Overlay {
   const headers = ['X-Robots-Tag', 'noindex', 'Referrer-Policy', 'same-origin', ...more]
-  return { headers, cacheControl: () => 'private, no-store' }
+  const reserved = new Set([...headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()), ...alsoReserved])
+  return { headers, reserved, cacheControl: () => 'private, no-store' }
 }
 
+/** Headers that browsers remember for a whole origin. Reports of network errors would tell one preview the links of all others. */
+const ofWholeOrigins = [
+  ['nel', 'report-to', 'reporting-endpoints', 'strict-transport-security', 'origin-agent-cluster'],
+  ['accept-ch', 'critical-ch', 'permissions-policy-report-only', 'service-worker-allowed', 'use-as-dictionary'],
+  ['public-key-pins', 'public-key-pins-report-only', 'expect-ct', 'speculation-rules', 'set-login'],
+].flat()
+
 const ownOrigin = overlay()
-/** All previews share this origin, so nothing from it may run. */
-const sharedOrigin = overlay('Content-Security-Policy', 'sandbox')
+/** All previews share this origin, so nothing from it may run, and none of them may set anything for it. */
+const sharedOrigin = overlay(['Content-Security-Policy', 'sandbox'], ofWholeOrigins)
 
 /** `/<token>/<path>`; the path is empty when nothing follows the token. */
 function splitPath(whole: string): { token: string; path: string; prefix: string } {

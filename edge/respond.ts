@@ -23,6 +23,8 @@ export interface Overlay {
   cacheControl(own: string): string
   /** Headers to add, as a flat list of names and values. */
   readonly headers: readonly string[]
+  /** The names of the headers, in lower case, that `_headers` cannot set: those above and others. */
+  readonly reserved: ReadonlySet<string>
 }
 
 export function sendPage(exchange: Exchange, page: Page): void {

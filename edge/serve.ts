@@ -10,18 +10,23 @@ export interface Wanted {
   readonly query: string
   /** The prefix of the visitor's paths before those of the deploy. */
   readonly prefix: string
+  readonly canonical_urls: boolean
 }
 
 /** Answers with the files of a deploy by the serving rules. */
 export async function serveDeploy(exchange: Exchange, content: Content, wanted: Wanted): Promise<void> {
   const files = content.cachedFiles(wanted.manifest_sha256) ?? (await content.loadFiles(wanted.manifest_sha256))
-  const decision = decide(wanted.path, (path) => files.has(path), { query: wanted.query })
+  const { path, query, prefix, canonical_urls: canonical } = wanted
+  const decision = decide(path, (file) => files.has(file), { query, rules: files.rules, canonical })
   switch (decision.kind) {
     case 'redirect':
-      return sendRedirect(exchange, decision.status, wanted.prefix + decision.location)
+      // a target on another host has no prefix
+      return sendRedirect(exchange, decision.status, (decision.location.startsWith('/') ? prefix : '') + decision.location)
     case 'missing':
       return sendPage(exchange, pages.missingFile)
-    case 'file':
-      return await sendFile(exchange, content, files.get(decision.path), decision.status)
+    case 'file': {
+      const file = files.get(decision.path, path, exchange.overlay?.reserved)
+      return await sendFile(exchange, content, file, decision.status)
+    }
   }
 }

@@ -2,9 +2,11 @@ import { LRUCache } from 'lru-cache'
 import { cachePolicy } from '../core/caching.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { compressible } from '../core/media.ts'
+import type { PreparedRules } from '../core/site-rules/prepare.ts'
 import { findEntry } from '../infra/cas/manifests.ts'
 import { mediaTypeOf } from '../infra/media.ts'
 import type { ETags } from './conditions.ts'
+import { withHeaders } from './site-headers.ts'
 
 /** A published file with everything that its responses have in common. Headers are flat lists of names and values. */
 export interface SiteFile extends ManifestEntry {
@@ -20,9 +22,14 @@ export interface SiteFile extends ManifestEntry {
 }
 
 export interface SiteFiles {
+  readonly rules: PreparedRules | undefined
   has(path: string): boolean
-  /** @throws when the deploy has no such file */
-  get(path: string): SiteFile
+  /**
+   * @param at the path of the request, whose headers of `_headers` the file gets
+   * @param left the names of headers, in lower case, that it does not get
+   * @throws when the deploy has no such file
+   */
+  get(path: string, at: string, left?: ReadonlySet<string>): SiteFile
 }
 
 /** Roughly what a prepared file takes besides its path: three lists of headers, two ETags, the key. */
@@ -30,31 +37,47 @@ const preparedBytes = 1500
 
 /** Prepares files of manifests as they are asked for, and remembers the latest ones of all manifests together. */
 export function createFileCache(maxBytes: number) {
-  const files = new LRUCache<string, SiteFile>({
-    maxSize: maxBytes,
-    sizeCalculation: ({ path }) => preparedBytes + 4 * path.length,
-  })
-  return (manifestSha256: string, manifest: Buffer): SiteFiles => {
+  const files = new LRUCache<string, SiteFile>({ maxSize: maxBytes, sizeCalculation: sizeInMemory })
+  return (manifestSha256: string, entries: Buffer, rules?: PreparedRules): SiteFiles => {
     const find = (path: string) => {
       const key = `${manifestSha256}/${path}`
       const known = files.get(key)
       if (known) return known
-      const entry = findEntry(manifest, path)
+      const entry = findEntry(entries, path)
       if (!entry) return undefined
       const file = prepareFile(entry)
       files.set(key, file)
       return file
     }
+    const get = (path: string) => {
+      const file = find(path)
+      if (!file) throw new Error(`the deploy has no file ${path}`)
+      return file
+    }
     return {
+      rules,
       has: (path) => find(path) !== undefined,
-      get(path) {
-        const file = find(path)
-        if (!file) throw new Error(`the deploy has no file ${path}`)
+      get(path, at, left) {
+        const headersFor = rules?.headersFor
+        if (!headersFor) return get(path)
+        if (left || !isOwnAddress(path, at)) return withHeaders(get(path), headersFor(at), left)
+        const key = `${manifestSha256}?${at}`
+        const known = files.get(key)
+        if (known) return known
+        const file = withHeaders(get(path), headersFor(at))
+        files.set(key, file)
         return file
       },
     }
   }
 }
+
+/** Whether the request asks for this very file: visitors can invent any number of other paths, of which nothing is remembered. */
+const isOwnAddress = (path: string, at: string) =>
+  path === at.slice(1) || path === `${at.slice(1)}.html` || (at.endsWith('/') && path === `${at.slice(1)}index.html`)
+
+const sizeInMemory = ({ path, plainHeaders, gzipHeaders, unchangedHeaders }: SiteFile) =>
+  preparedBytes + 4 * path.length + [...plainHeaders, ...gzipHeaders, ...unchangedHeaders].reduce((sum, text) => sum + text.length, 0)
 
 function prepareFile(entry: ManifestEntry): SiteFile {
   const type = mediaTypeOf(entry.path)

@@ -6,6 +6,7 @@ import { AppError } from '../core/errors.ts'
 import { maxArchiveEntries, maxDeployPathBytes } from '../core/limits.ts'
 import { type SkippedPath, skippedLines } from '../core/skipped-paths.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
+import { readSiteRules } from '../infra/cas/site-rules.ts'
 import type { BuildInput, BuildResult } from '../workflows/contract/builds.ts'
 import { type BuildContext, type BuildDeps, type Phase, SourceFault } from './build-context.ts'
 import { type BuildLog, openBuildLog } from './build-log.ts'
@@ -160,7 +161,9 @@ async function storeOutput(context: BuildContext, output: FoundOutput) {
   })
   if (!files.some((file) => file.path === 'index.html')) throw new SourceFault(noIndex)
   onPhase('store')
-  const manifest_sha256 = await storeManifest(objects, files)
+  const { rules, faults } = await readSiteRules(objects, files)
+  for (const { file, line, reason } of faults) buildLog.line(`line ${line} of ${file} is left out: it ${reason}`)
+  const manifest_sha256 = await storeManifest(objects, files, rules)
   signal.throwIfAborted()
   await objects.publish()
   const total_bytes = files.reduce((sum, file) => sum + file.size, 0)

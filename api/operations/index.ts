@@ -3,6 +3,7 @@ import { approve_git_preview, delete_git_preview, list_git_previews } from './br
 import { cancel_deploy, retry_deploy } from './cancel-retry.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
 import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
+import { explain_path } from './explain-path.ts'
 import {
   delete_submission,
   export_submissions,
@@ -51,6 +52,7 @@ export const operations: readonly Operation[] = [
   list_trashed,
   restore_site,
   set_site_enabled,
+  explain_path,
   change_site_subdomain,
   cancel_site_subdomain_change,
   list_env,

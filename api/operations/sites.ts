@@ -68,7 +68,7 @@ export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
   summary:
-    'Changes the given members of a site: its name, its description, its checks, its permanent links and how its sources are built.',
+    'Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages and how its sources are built.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
@@ -82,6 +82,7 @@ export const update_site = operation({
       .boolean()
       .optional()
       .describe('true gives every deploy whose files are kept an address of its own; false ends these addresses for good.'),
+    canonical_urls: z.boolean().optional(),
     ...siteBuildSettings,
   }),
   example: { name: 'Field notes', description: 'What grows along the river.' },

@@ -152,6 +152,9 @@ function viewOf(row: DeployRow, { preview_url, permanent_url, waiting_for }: Kno
 /** @throws AppError `not_found` */
 export async function deployOfCaller(ctx: Context, { deploy_id }: { deploy_id: string }): Promise<DeployRow> {
   const deploy = await findDeploy(ctx.db, ctx.caller.project_id, deploy_id)
-  if (!deploy) throw notFound('there is no deploy with this id in the project; list_deploys shows those of a site')
+  if (!deploy) throw noSuchDeploy()
   return deploy
 }
+
+export const noSuchDeploy = () =>
+  notFound('there is no deploy with this id in the project; list_deploys shows those of a site')

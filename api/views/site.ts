@@ -18,6 +18,9 @@ export const Site = z
     permanent_links: z
       .boolean()
       .describe('Whether every deploy whose files are kept has an address of its own; the plan must allow it.'),
+    canonical_urls: z
+      .boolean()
+      .describe('Whether each page has one address: /about.html redirects to /about, and /contact/ to /contact.'),
     install_command: z.string().nullable().describe('The command that installs packages; null means the usual one.'),
     build_command: z.string().nullable().describe('The command that builds; null means the usual one.'),
     output_dir: z.string().nullable().describe('The folder that is published; null means the first of the usual ones.'),
@@ -49,6 +52,7 @@ export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
     enabled: row.enabled,
     checks_enabled: row.checks_enabled,
     permanent_links: row.permanent_links,
+    canonical_urls: row.canonical_urls,
     install_command: row.install_command,
     build_command: row.build_command,
     output_dir: row.output_dir,

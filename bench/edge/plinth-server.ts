@@ -28,8 +28,9 @@ const manifest_sha256 = await storeManifest({ add: cas.put }, await Promise.all(
 const log = createLogger('bench', 'info')
 const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
-const site = { site_id: 'bench', subdomain: 'bench', enabled: true, suspended: false, trashed: false, version: 1 }
-routes.replaceAll([{ ...site, deploy_id: 'bench', manifest_sha256, previews: [], permanent: [], former: [], domains: [] }])
+const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, version: 1 }
+const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
+routes.replaceAll([{ ...site, previews: [], permanent: [], former: [], domains: [] }])
 const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
 const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), log })
 opened.use(await openServer(handler, { path: socket }, edgeLimits))

@@ -28,9 +28,17 @@ const kinds = {
     severity: 'warning',
     hint: 'Scale it to the size at which it is shown, and save it as WebP or AVIF: few photos need more than 300 KB.',
   },
+  rule_ignored: {
+    severity: 'warning',
+    hint: 'Correct or remove the line; the other lines apply. The page redirects-and-headers.md of the documentation shows what is allowed.',
+  },
   cache_header_ignored: {
     severity: 'warning',
-    hint: 'Headers, caching and redirects follow the same rules on every site here. Check that the site works without the file, then leave it out.',
+    hint: 'Remove the line. Caching follows the same rules on every site: files with a hash in their name are kept for a year, pages are revalidated.',
+  },
+  config_ignored: {
+    severity: 'warning',
+    hint: 'Write its redirects into _redirects and its headers into _headers, as the table in redirects-and-headers.md of the documentation shows.',
   },
   missing_lang: {
     severity: 'info',

@@ -1,7 +1,14 @@
-/** Headers that the platform answers for (addendum E32). */
+const cachingHeaders: ReadonlySet<string> = new Set(
+  'age cache-control cdn-cache-control cloudflare-cdn-cache-control expires pragma surrogate-control warning'.split(' '),
+)
+
+/** Whether the header says how long a response is kept. */
+export const isCachingHeader = (name: string) => cachingHeaders.has(name.toLowerCase())
+
+/** Headers that the platform answers for, besides those of caching (addendum E32). */
 const platformHeaders: ReadonlySet<string> = new Set(
   [
-    'age cache-control cdn-cache-control cloudflare-cdn-cache-control expires pragma surrogate-control vary warning',
+    'vary x-content-type-options',
     'accept-ranges content-encoding content-length content-range date etag last-modified server via',
     'connection http2-settings keep-alive te trailer transfer-encoding upgrade',
     'allow alt-svc clear-site-data location retry-after set-cookie set-cookie2 www-authenticate x-sendfile',
@@ -18,7 +25,7 @@ const fieldValue = /^[\t\x20-\x7e]*$/
 export function refusalOfHeader(name: string, value: string): string | undefined {
   if (!token.test(name)) return `has the name "${name.slice(0, 40)}", which is not valid for a header`
   const lower = name.toLowerCase()
-  if (platformHeaders.has(lower) || platformPrefixes.some((prefix) => lower.startsWith(prefix))) {
+  if (isCachingHeader(lower) || platformHeaders.has(lower) || platformPrefixes.some((prefix) => lower.startsWith(prefix))) {
     return `sets ${name.slice(0, 40)}, which only the platform sets`
   }
   return fieldValue.test(value) ? undefined : `has a value of ${name.slice(0, 40)} with characters other than ASCII`

@@ -8,7 +8,7 @@ export interface Line {
 
 /** Collects the faults of a file: the first ones, and how many more there are. */
 export interface Faults {
-  add(line: number, reason: string): void
+  add(line: number, reason: string, about?: RuleFault['about']): void
   list(): RuleFault[]
 }
 
@@ -16,8 +16,8 @@ export function collectFaults(file: RuleFile): Faults {
   const kept: RuleFault[] = []
   let more = 0
   return {
-    add(line, reason) {
-      if (kept.length < maxRuleFaults) kept.push({ file, line, reason })
+    add(line, reason, about) {
+      if (kept.length < maxRuleFaults) kept.push({ file, line, reason, ...(about && { about }) })
       else more += 1
     },
     list() {

@@ -4,7 +4,7 @@ import type { HeaderBlock } from './rules.ts'
 export interface AppliedHeader {
   readonly name: string
   readonly value: string
-  readonly lines: readonly number[]
+  readonly lines: number[]
 }
 
 /** Of all headers that a site adds to one response. Many clients and proxies refuse a head of more than 16 KB. */

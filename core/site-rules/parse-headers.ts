@@ -1,4 +1,4 @@
-import { refusalOfHeader } from './header-names.ts'
+import { isCachingHeader, refusalOfHeader } from './header-names.ts'
 import { collectFaults, linesOf } from './lines.ts'
 import { parsePathPattern } from './path-pattern.ts'
 import { type HeaderBlock, maxHeaderBlocks, maxHeaderLine, type RuleFault } from './rules.ts'
@@ -26,7 +26,7 @@ export function parseHeaders(text: string): { blocks: HeaderBlock[]; faults: Rul
     }
     if (open === null) continue
     const refusal = open ? addLine(open, line) : 'stands before the first path'
-    if (refusal !== undefined) faults.add(number, refusal)
+    if (refusal !== undefined) faults.add(number, refusal, isCachingHeader(nameOf(line)) ? 'caching' : undefined)
   }
   const used = blocks.filter(({ set, unset }) => set.length + unset.length > 0)
   return { blocks: used.map(({ unset, ...block }) => (unset.length > 0 ? { ...block, unset } : block)), faults: faults.list() }
@@ -47,10 +47,15 @@ function addLine(block: OpenBlock, line: string): string | undefined {
     if (refusal === undefined) block.unset.push(name)
     return refusal
   }
-  const colon = line.indexOf(':')
-  if (colon < 1) return 'is neither a path nor a header such as X-Frame-Options: DENY'
-  const [name, value] = [line.slice(0, colon).trim(), line.slice(colon + 1).trim()]
+  const name = nameOf(line)
+  if (name === '') return 'is neither a path nor a header such as X-Frame-Options: DENY'
+  const value = line.slice(line.indexOf(':') + 1).trim()
+  // every response has it
+  if (/^x-content-type-options$/i.test(name) && /^nosniff$/i.test(value)) return undefined
   const refusal = value === '' ? 'has a header without a value' : refusalOfHeader(name, value)
   if (refusal === undefined) block.set.push([name, value])
   return refusal
 }
+
+/** Empty for a line without a colon. */
+const nameOf = (line: string) => line.slice(0, Math.max(0, line.indexOf(':'))).trim()

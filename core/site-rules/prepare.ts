@@ -23,8 +23,8 @@ export interface PreparedRules {
   readonly redirects: RedirectTable
   /** Those with `!` only; undefined when there is none. */
   readonly forced: RedirectTable | undefined
-  /** The headers that `_headers` adds to responses; takes the path of a request. */
-  headersFor(path: string): readonly AppliedHeader[]
+  /** The headers that `_headers` adds to responses at a path of a request. Undefined when it adds none to any. */
+  readonly headersFor: ((path: string) => AppliedHeader[]) | undefined
 }
 
 /** @param rules as `compileRules` made them */
@@ -37,10 +37,12 @@ export function prepareRules({ redirects, headers }: SiteRules): PreparedRules {
   return {
     redirects: tableOf(redirects),
     forced: forced.length > 0 ? tableOf(forced) : undefined,
-    headersFor(path) {
-      const split = splitPath(path)
-      return mergeBlocks(blocks.filter(({ pattern }) => matchPath(pattern, split)))
-    },
+    headersFor: blocks.length > 0 ? headersFor : undefined,
+  }
+
+  function headersFor(path: string): AppliedHeader[] {
+    const split = splitPath(path)
+    return mergeBlocks(blocks.filter(({ pattern }) => matchPath(pattern, split)))
   }
 }
 

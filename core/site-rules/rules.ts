@@ -41,6 +41,8 @@ export interface RuleFault {
   readonly line: number
   /** Follows the place: "has no target". */
   readonly reason: string
+  /** The line sets a header of caching. */
+  readonly about?: 'caching'
 }
 
 export const maxStaticRules = 2000

@@ -43,6 +43,7 @@ interface Sites {
   subdomain: string
   enabled: Generated<boolean>
   checks_enabled: Generated<boolean>
+  canonical_urls: Generated<boolean>
   install_command: string | null
   build_command: string | null
   output_dir: string | null

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { judgeLinks } from '../../core/checks/links.ts'
 import { collectFindings, type Findings, type Recommendation } from '../../core/checks/recommendation.ts'
-import { checkFile, checkSite } from '../../core/checks.ts'
+import { checkFile, checkRule, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
+import { readSiteRules } from '../../infra/cas/site-rules.ts'
 import { bytesToRead, createBlobReader, tellsSomething } from './blob-facts.ts'
 import type { FactsReader } from './facts-reader.ts'
 import type { BlobFacts } from './facts-thread.ts'
@@ -57,8 +58,13 @@ export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
       const startedAt = performance.now()
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()
+      const judge = async () => {
+        const { faults } = await readSiteRules(objects, files)
+        for (const fault of faults) findings.add(checkRule(fault))
+        return await judgeFiles(files, factsOf, findings, isOver)
+      }
       // the caller waits no longer than its budget, even when the storage hangs
-      const complete = await endWithin(budgetMs, judgeFiles(files, factsOf, findings, isOver))
+      const complete = await endWithin(budgetMs, judge())
       return { recommendations: findings.list(), complete }
     },
   }

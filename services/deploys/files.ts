@@ -10,15 +10,16 @@ export const filesDeleted = () => conflict('the files of this deploy were delete
  * The files of a deploy, sorted by path.
  * @throws AppError `conflict` when it has none, or they were deleted; `unavailable` when the storage does not answer
  */
-export async function findFilesOfDeploy(
-  services: Services,
-  { status, manifest_sha256, artifacts_purged }: DeployRow,
-): Promise<readonly ManifestEntry[]> {
+export const findFilesOfDeploy = (services: Services, deploy: DeployRow): Promise<readonly ManifestEntry[]> =>
+  readFiles(services, requireFiles(deploy))
+
+/** The hash of the manifest of a deploy. @throws AppError `conflict` when it has no files, or they were deleted */
+export function requireFiles({ status, manifest_sha256, artifacts_purged }: DeployRow): string {
   if (artifacts_purged) throw filesDeleted()
   if (status === 'failed') throw conflict('a failed deploy has no files; list those of another one', 'wrong_status')
   if (manifest_sha256 === null)
     throw conflict(`a deploy that is ${status} has no files yet; wait until it is ready`, 'wrong_status')
-  return await readFiles(services, manifest_sha256)
+  return manifest_sha256
 }
 
 /** @throws AppError `unavailable` */

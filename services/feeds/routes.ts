@@ -15,6 +15,8 @@ export interface Route {
   /** Whether the operator has suspended the project. */
   readonly suspended: boolean
   readonly trashed: boolean
+  /** Whether each page has one address, to which its others redirect. */
+  readonly canonical_urls: boolean
   /** Grows with every change of the route. */
   readonly version: number
   /** The live deploy and its manifest in the CAS; null when nothing is live. */
@@ -128,7 +130,8 @@ async function readRoutes(
     .$if(which !== undefined, (query) => (which ? query.where(which) : query))
     .innerJoin('projects', 'projects.id', 'sites.project_id')
     .leftJoin('deploys', 'deploys.id', 'sites.active_deploy_id')
-    .select(['sites.id as site_id', 'sites.subdomain', 'sites.enabled', 'sites.version', 'sites.route_changed_at'])
+    .select(['sites.id as site_id', 'sites.subdomain', 'sites.enabled', 'sites.canonical_urls'])
+    .select(['sites.version', 'sites.route_changed_at'])
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
     .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))

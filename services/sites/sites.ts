@@ -114,6 +114,7 @@ export interface SiteChange extends OwnSettings {
   readonly description?: string | null | undefined
   readonly checks_enabled?: boolean | undefined
   readonly permanent_links?: boolean | undefined
+  readonly canonical_urls?: boolean | undefined
 }
 
 /** The edge is notified with the commit of what it needs. @throws AppError `conflict` when the site is in the trash */
@@ -127,7 +128,8 @@ export function updateSite(services: Services, site: Pick<SiteRow, 'id' | 'proje
       .returning(pendingChange)
       .executeTakeFirst()
     if (!row) throw inTrash()
-    if (change.permanent_links !== undefined) await bumpRoutes(tx, { site_id: site.id })
+    const { permanent_links, canonical_urls } = change
+    if (permanent_links !== undefined || canonical_urls !== undefined) await bumpRoutes(tx, { site_id: site.id })
     return row
   })
 }

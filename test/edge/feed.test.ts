@@ -113,6 +113,7 @@ describe('followRoutes', () => {
       version: 2,
       deploy_id: null,
       manifest_sha256: null,
+      canonical_urls: false,
       previews: [],
       permanent: [],
       former: [],

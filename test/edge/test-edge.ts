@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { compressible } from '../../core/media.ts'
+import { compileRules } from '../../core/site-rules/compile.ts'
 import { type ContentLimits, openContent } from '../../edge/content.ts'
 import { edgeLimits } from '../../edge/edge.ts'
 import { createHandler } from '../../edge/handler.ts'
@@ -34,7 +35,8 @@ export async function storeFiles(cas: Cas, files: Files): Promise<string> {
     if (compressible(mediaTypeOf(path))) await cas.encode(object.sha256, 'gzip')
     return { path, ...object }
   })
-  return await storeManifest({ add: cas.put }, await Promise.all(stored))
+  const { rules } = compileRules({ redirects: files._redirects?.toString(), headers: files._headers?.toString() })
+  return await storeManifest({ add: cas.put }, await Promise.all(stored), rules)
 }
 
 /** A route of a live site; the site's id is made of its name. */
@@ -48,6 +50,7 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
     permanent: [],
     former: [],
     domains: [],
+    canonical_urls: false,
   }
   return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
 }

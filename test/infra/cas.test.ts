@@ -6,7 +6,9 @@ import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
-import { findEntry, storeManifest } from '../../infra/cas/manifests.ts'
+import { compileRules } from '../../core/site-rules/compile.ts'
+import type { SiteRules } from '../../core/site-rules/rules.ts'
+import { findEntry, splitManifest, storeManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
 import { compressText } from '../../infra/cas/published-files.ts'
 
@@ -212,13 +214,15 @@ describe('sweeping', () => {
 
 describe('the bytes of a manifest', () => {
   const sha256 = 'a'.repeat(64)
-  const bytesOf = async (paths: readonly string[]) => {
-    const stored = await storeManifest(
-      { add: cas.put },
-      paths.map((path, i) => ({ path, sha256, size: i })),
-    )
+  const bytesOf = async (paths: readonly string[], rules?: SiteRules) => {
+    const files = paths.map((path, i) => ({ path, sha256, size: i }))
+    const stored = await storeManifest({ add: cas.put }, files, rules)
     return (await (await cas.open(stored))?.bytes()) as Buffer
   }
+  const { rules } = compileRules({
+    redirects: ['/{"path":"', '/],"rules":', '/}]}', '/"}}'].map((from) => `${from} /]},"rules":{"path":" 302`).join('\n'),
+    headers: '/*\n  X-Odd: {"path":"","sha256":"\n  X-Odder: ],"rules":{"redirects":[]}}',
+  })
 
   test.each([
     ['none', []],
@@ -230,11 +234,26 @@ describe('the bytes of a manifest', () => {
     ['long ones', Array.from({ length: 50 }, (_, i) => 'x'.repeat(1000) + i)],
     ['very many', Array.from({ length: 3000 }, (_, i) => `${(i * 7919) % 3001}/${i}.html`)],
   ])('lead to each of its files and to no other: %s', async (_name, paths: readonly string[]) => {
-    const bytes = await bytesOf(paths)
-    for (const [size, path] of paths.entries()) expect(findEntry(bytes, path)).toEqual({ path, sha256, size })
-    for (const path of paths.slice(0, 100).flatMap((path) => [`${path}!`, `!${path}`, path.slice(0, -1)])) {
-      if (!paths.includes(path)) expect(findEntry(bytes, path)).toBeUndefined()
+    for (const given of [undefined, rules]) {
+      const manifest = splitManifest(await bytesOf(paths, given))
+      expect(manifest?.rules && JSON.parse(manifest.rules.toString())).toEqual(given)
+      const find = (path: string) => findEntry(manifest?.files ?? Buffer.of(), path)
+      for (const [size, path] of paths.entries()) expect(find(path)).toEqual({ path, sha256, size })
+      for (const path of paths.slice(0, 100).flatMap((path) => [`${path}!`, `!${path}`, path.slice(0, -1)])) {
+        if (!paths.includes(path)) expect(find(path)).toBeUndefined()
+      }
+      for (const path of ['', 'zz', '{', '\uffff']) expect(find(path)).toBeUndefined()
     }
-    for (const path of ['', 'zz', '{', '\uffff']) expect(findEntry(bytes, path)).toBeUndefined()
+  })
+
+  test('are refused when they were cut off', async () => {
+    for (const given of [undefined, rules]) {
+      const bytes = await bytesOf(['a', 'b'], given)
+      for (let end = 0; end < bytes.length; end++) {
+        const cut = splitManifest(bytes.subarray(0, end))
+        if (cut?.rules) expect(() => JSON.parse(String(cut.rules))).toThrow()
+        else expect(cut).toBeUndefined()
+      }
+    }
   })
 })

@@ -1,0 +1,29 @@
+import type { AppliedHeader } from '../core/site-rules/prepare.ts'
+import type { SiteFile } from './site-files.ts'
+
+/**
+ * The file with headers of `_headers`; a `Content-Type` replaces that of the platform.
+ *
+ * The 304 has them too, although RFC 9110 (15.4.5) demands few of them: the ETag depends on the content alone, so browsers would keep the
+ * headers of an earlier deploy until the content changes.
+ *
+ * @param left the names of headers, in lower case, that are left out
+ */
+export function withHeaders(file: SiteFile, headers: readonly AppliedHeader[], left?: ReadonlySet<string>): SiteFile {
+  let [plainHeaders, gzipHeaders, unchangedHeaders] = [file.plainHeaders, file.gzipHeaders, file.unchangedHeaders]
+  for (const { name, value } of headers) {
+    const lower = name.toLowerCase()
+    if (left?.has(lower)) continue
+    if (lower === 'content-type') {
+      plainHeaders = withType(plainHeaders, value)
+      gzipHeaders = withType(gzipHeaders, value)
+      continue
+    }
+    plainHeaders = [...plainHeaders, name, value]
+    gzipHeaders = [...gzipHeaders, name, value]
+    unchangedHeaders = [...unchangedHeaders, name, value]
+  }
+  return { ...file, plainHeaders, gzipHeaders, unchangedHeaders }
+}
+
+const withType = (headers: readonly string[], type: string) => headers.with(headers.indexOf('Content-Type') + 1, type)
