@@ -81,7 +81,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Changes the given members of a site: its name, its description, its checks, its permanent links and how its sources are built.
+         * @description Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages and how its sources are built.
          *
          *     Needs the `editor` scope.
          */
@@ -148,6 +148,28 @@ export interface paths {
          *     Needs the `editor` scope.
          */
         post: operations["set_site_enabled"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain a path
+         * @description Explains what visitors get at a path of a site: the status, the target of a redirect or the file, the headers of _headers, and the line of _redirects that decides. Locks and the state of the site are left aside.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["explain_path"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -962,6 +984,8 @@ export interface components {
             checks_enabled: boolean;
             /** @description Whether every deploy whose files are kept has an address of its own; the plan must allow it. */
             permanent_links: boolean;
+            /** @description Whether each page has one address: /about.html redirects to /about, and /contact/ to /contact. */
+            canonical_urls: boolean;
             /** @description The command that installs packages; null means the usual one. */
             install_command: string | null;
             /** @description The command that builds; null means the usual one. */
@@ -992,7 +1016,7 @@ export interface components {
         };
         Recommendation: {
             /** @enum {string} */
-            code: "secret_suspected" | "broken_link" | "mixed_content" | "missing_title" | "missing_viewport" | "img_no_alt" | "large_image" | "cache_header_ignored" | "missing_lang" | "missing_description" | "large_file" | "no_404" | "no_favicon";
+            code: "secret_suspected" | "broken_link" | "mixed_content" | "missing_title" | "missing_viewport" | "img_no_alt" | "large_image" | "rule_ignored" | "cache_header_ignored" | "config_ignored" | "missing_lang" | "missing_description" | "large_file" | "no_404" | "no_favicon";
             /** @enum {string} */
             severity: "info" | "warning";
             /** @description The file concerned, or the missing file. */
@@ -1001,6 +1025,33 @@ export interface components {
             message: string;
             /** @description What to do. */
             hint: string;
+        };
+        PathExplanation: {
+            /**
+             * Format: uuid
+             * @description The deploy whose answer this is.
+             */
+            deploy_id: string;
+            status: number;
+            /** @description Where the answer redirects to. */
+            location: string | null;
+            /** @description The file that answers. */
+            file: string | null;
+            /** @description The headers that _headers sets, with the lines of their paths. */
+            headers: {
+                name: string;
+                value: string;
+                lines: number[];
+            }[];
+            /** @description The line that decides; null when the rules that hold for every site do. */
+            rule: {
+                /** @enum {string} */
+                file: "_redirects" | "_headers";
+                line: number;
+                text: string;
+            } | null;
+            /** @description Why, in one sentence. */
+            explanation: string;
         };
         SubdomainChange: {
             /** Format: uuid */
@@ -1674,6 +1725,7 @@ export interface operations {
                      *         "enabled": true,
                      *         "checks_enabled": true,
                      *         "permanent_links": false,
+                     *         "canonical_urls": false,
                      *         "install_command": null,
                      *         "build_command": null,
                      *         "output_dir": null,
@@ -1742,6 +1794,7 @@ export interface operations {
                      *       "enabled": true,
                      *       "checks_enabled": true,
                      *       "permanent_links": false,
+                     *       "canonical_urls": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1802,6 +1855,7 @@ export interface operations {
                      *       "enabled": true,
                      *       "checks_enabled": true,
                      *       "permanent_links": false,
+                     *       "canonical_urls": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1858,6 +1912,7 @@ export interface operations {
                      *       "enabled": true,
                      *       "checks_enabled": true,
                      *       "permanent_links": false,
+                     *       "canonical_urls": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -1909,6 +1964,7 @@ export interface operations {
                     checks_enabled?: boolean;
                     /** @description true gives every deploy whose files are kept an address of its own; false ends these addresses for good. */
                     permanent_links?: boolean;
+                    canonical_urls?: boolean;
                     /** @description The shell command that installs packages; null or empty means the one that fits the lock file. */
                     install_command?: string | null;
                     /** @description The shell command that builds; null or empty means the script "build" of package.json. With it, a source without package.json is built too. */
@@ -1942,6 +1998,7 @@ export interface operations {
                      *       "enabled": true,
                      *       "checks_enabled": true,
                      *       "permanent_links": false,
+                     *       "canonical_urls": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -2001,6 +2058,7 @@ export interface operations {
                      *         "enabled": true,
                      *         "checks_enabled": true,
                      *         "permanent_links": false,
+                     *         "canonical_urls": false,
                      *         "install_command": null,
                      *         "build_command": null,
                      *         "output_dir": null,
@@ -2057,6 +2115,7 @@ export interface operations {
                      *       "enabled": true,
                      *       "checks_enabled": true,
                      *       "permanent_links": false,
+                     *       "canonical_urls": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -2126,6 +2185,7 @@ export interface operations {
                      *       "enabled": false,
                      *       "checks_enabled": true,
                      *       "permanent_links": false,
+                     *       "canonical_urls": false,
                      *       "install_command": null,
                      *       "build_command": null,
                      *       "output_dir": null,
@@ -2149,6 +2209,57 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    explain_path: {
+        parameters: {
+            query: {
+                /** @description A path with its query, such as /old/page?id=7. */
+                path: string;
+                /** @description The deploy to ask; by default the live one. */
+                deploy_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deploy_id": "01990000-0000-7000-8000-000000000001",
+                     *       "location": null,
+                     *       "file": "index.html",
+                     *       "headers": [],
+                     *       "rule": null,
+                     *       "explanation": "The deploy has no file and no rule for /old/page and no 404.html, so index.html answers, as single-page apps need it.",
+                     *       "status": 200
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PathExplanation"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];

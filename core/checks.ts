@@ -77,7 +77,7 @@ export function checkFile(file: CheckedFile, isBroken: (path: string) => boolean
 export const checkRule = ({ file, line, reason, about }: RuleFault): Finding => ({
   code: about === 'caching' ? 'cache_header_ignored' : 'rule_ignored',
   path: file,
-  message: `Line ${line} is left out: it ${reason}.`,
+  message: `Line ${line} of ${file} is left out: it ${reason}.`,
 })
 
 function checkBytes({ path, size, secret }: CheckedFile): Finding[] {

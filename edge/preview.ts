@@ -115,9 +115,8 @@ function overlay(more: readonly string[] = [], alsoReserved: readonly string[] =
 
 /** Headers that browsers remember for a whole origin. Reports of network errors would tell one preview the links of all others. */
 const ofWholeOrigins = [
-  ['nel', 'report-to', 'reporting-endpoints', 'strict-transport-security', 'origin-agent-cluster'],
-  ['accept-ch', 'critical-ch', 'permissions-policy-report-only', 'service-worker-allowed', 'use-as-dictionary'],
-  ['public-key-pins', 'public-key-pins-report-only', 'expect-ct', 'speculation-rules', 'set-login'],
+  ['nel', 'report-to', 'reporting-endpoints', 'strict-transport-security', 'origin-agent-cluster', 'service-worker-allowed'],
+  ['accept-ch', 'critical-ch', 'use-as-dictionary', 'speculation-rules', 'set-login', 'public-key-pins', 'expect-ct'],
 ].flat()
 
 const ownOrigin = overlay()

@@ -77,7 +77,9 @@ const isOwnAddress = (path: string, at: string) =>
   path === at.slice(1) || path === `${at.slice(1)}.html` || (at.endsWith('/') && path === `${at.slice(1)}index.html`)
 
 const sizeInMemory = ({ path, plainHeaders, gzipHeaders, unchangedHeaders }: SiteFile) =>
-  preparedBytes + 4 * path.length + [...plainHeaders, ...gzipHeaders, ...unchangedHeaders].reduce((sum, text) => sum + text.length, 0)
+  preparedBytes +
+  4 * path.length +
+  [...plainHeaders, ...gzipHeaders, ...unchangedHeaders].reduce((sum, text) => sum + text.length, 0)
 
 function prepareFile(entry: ManifestEntry): SiteFile {
   const type = mediaTypeOf(entry.path)

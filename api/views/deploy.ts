@@ -156,5 +156,4 @@ export async function deployOfCaller(ctx: Context, { deploy_id }: { deploy_id: s
   return deploy
 }
 
-export const noSuchDeploy = () =>
-  notFound('there is no deploy with this id in the project; list_deploys shows those of a site')
+export const noSuchDeploy = () => notFound('there is no deploy with this id in the project; list_deploys shows those of a site')

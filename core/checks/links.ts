@@ -1,4 +1,5 @@
 import { decide } from '../serving.ts'
+import type { PreparedRules } from '../site-rules/prepare.ts'
 
 /** Longer addresses cannot name a file and would only cost time. */
 const maxLinkLength = 4096
@@ -75,6 +76,8 @@ export interface LinkTargets {
   readonly has: (path: string) => boolean
   /** The start page runs scripts that may show a page of their own at an address without a file. */
   readonly routesInBrowser: boolean
+  /** The rules of the site itself. */
+  readonly rules?: PreparedRules | undefined
 }
 
 /** More would not be asked for again. */
@@ -92,12 +95,13 @@ export function judgeLinks(targets: LinkTargets): (path: string) => boolean {
   }
 }
 
-function isBroken(path: string, { has, routesInBrowser }: LinkTargets): boolean {
+function isBroken(path: string, { has, routesInBrowser, rules }: LinkTargets): boolean {
   // logins and deliveries are answered by the platform
   if (/^\/__svc(?:\/|$)/i.test(path)) return false
-  const decision = decide(path, has)
+  const decision = decide(path, has, { rules })
   if (decision.kind !== 'file') return decision.kind === 'missing'
   if (decision.status === 404) return true
+  if (decision.rule) return false
   const isFallback = decision.path === 'index.html' && path !== '/' && path !== '/index.html' && path !== '/index'
   return isFallback && !routesInBrowser
 }

@@ -44,8 +44,8 @@ export interface StoredManifest {
 }
 
 /**
- * Splits the bytes of a manifest, which are not parsed. Undefined when they do not begin and end as {@link storeManifest} writes them, such as
- * bytes that were cut off.
+ * Splits the bytes of a manifest, which are not parsed. Undefined when they do not begin and end as {@link storeManifest} writes them; only the
+ * hash tells whether they are all there.
  */
 export function splitManifest(bytes: Buffer): StoredManifest | undefined {
   const start = manifestStart.length

@@ -3,6 +3,7 @@ import { judgeLinks } from '../../core/checks/links.ts'
 import { collectFindings, type Findings, type Recommendation } from '../../core/checks/recommendation.ts'
 import { checkFile, checkRule, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
+import { type PreparedRules, prepareRules } from '../../core/site-rules/prepare.ts'
 import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import { readSiteRules } from '../../infra/cas/site-rules.ts'
 import { bytesToRead, createBlobReader, tellsSomething } from './blob-facts.ts'
@@ -59,9 +60,9 @@ export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()
       const judge = async () => {
-        const { faults } = await readSiteRules(objects, files)
+        const { rules, faults } = await readSiteRules(objects, files)
         for (const fault of faults) findings.add(checkRule(fault))
-        return await judgeFiles(files, factsOf, findings, isOver)
+        return await judgeFiles({ files, rules: rules && prepareRules(rules) }, factsOf, findings, isOver)
       }
       // the caller waits no longer than its budget, even when the storage hangs
       const complete = await endWithin(budgetMs, judge())
@@ -72,7 +73,7 @@ export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
 
 /** Judges the files in order, so that the list is the same every time. False when the time ends before the last. */
 async function judgeFiles(
-  files: readonly ManifestEntry[],
+  { files, rules }: { readonly files: readonly ManifestEntry[]; readonly rules: PreparedRules | undefined },
   factsOf: ReadFacts,
   findings: Findings,
   isOver: () => boolean,
@@ -81,7 +82,7 @@ async function judgeFiles(
   const has = (path: string) => paths.has(path)
   const startFile = files.find((file) => file.path === 'index.html')
   const start = startFile && (await factsOf([startFile]))[0]?.[1].page
-  const isBroken = judgeLinks({ has, routesInBrowser: start?.mayRoute ?? true })
+  const isBroken = judgeLinks({ has, rules, routesInBrowser: start?.mayRoute ?? true })
   const breathe = createPace()
   let pages = 0
   for await (const [file, facts] of inOrder(files, factsOf)) {

@@ -63,6 +63,11 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     list_sites: async () => ({}),
     create_site: async () => ({ name: 'x', subdomain: randomName() }),
     get_site: ofSite,
+    explain_path: async () => {
+      const site = await makeSite(w, owner)
+      await deployFiles(w, owner, site.id, [page('x')])
+      return { site_id: site.id, path: '/old/page?id=7' }
+    },
     update_site: async () => ({ ...(await ofSite()), name: 'renamed' }),
     delete_site: async () => ({ ...(await ofSite()), confirm: true }),
     list_trashed: async () => ({}),

@@ -129,7 +129,9 @@ describe('E28 through the public face', () => {
       },
       { path: 'logo.svg', content: '<svg xmlns="http://www.w3.org/2000/svg"><title>Logo</title></svg>' },
       { path: 'config.js', content: `key = "sk_live_${'a1B2c3D4e5F6'.repeat(2)}"` },
-      { path: '_redirects', content: '/* /index.html 200' },
+      { path: '_redirects', content: '/old /new\n/gone /new 410' },
+      { path: '_headers', content: '/*\n  Cache-Control: no-store\n  X-Frame-Options: DENY\n  Set-Cookie: a=b' },
+      { path: 'netlify.toml', content: '[[redirects]]' },
     ])
     expect(brief(list)).toEqual([
       'secret_suspected config.js',
@@ -138,7 +140,10 @@ describe('E28 through the public face', () => {
       'missing_title index.html',
       'missing_viewport index.html',
       'img_no_alt index.html',
-      'cache_header_ignored _redirects',
+      'rule_ignored _redirects',
+      'rule_ignored _headers',
+      'cache_header_ignored _headers',
+      'config_ignored netlify.toml',
       'missing_lang index.html',
       'missing_description index.html',
       'no_404 404.html',
@@ -146,6 +151,12 @@ describe('E28 through the public face', () => {
     ])
     const text = (code: string) => list.find((entry) => entry.code === code).message
     expect(text('broken_link')).toBe('The page points to 3 things that are not there: a.png, /gone.html, gone/.')
+    expect(list.filter((entry) => entry.code.endsWith('_ignored')).map((entry) => entry.message)).toEqual([
+      'Line 2 of _redirects is left out: it has the status "410"; the statuses are 200, 301, 302, 303, 307, 308, 404.',
+      'Line 4 of _headers is left out: it sets Set-Cookie, which only the platform sets.',
+      'Line 2 of _headers is left out: it sets Cache-Control, which only the platform sets.',
+      'netlify.toml is not applied here.',
+    ])
     expect(text('img_no_alt')).toBe('An image has no alt text.')
     expect(text('mixed_content')).toBe('The page loads a file over http: http://cdn.example/x.js.')
     expect(JSON.stringify(list)).not.toContain('a1B2c3D4')
@@ -160,6 +171,16 @@ describe('E28 through the public face', () => {
     const pages = ['about.html', 'café.html', 'blog/index.html', '404.html']
     const files = pages.map((path) => ({ path, content: fine() }))
     expect(await findings([{ path: 'index.html', content: fine(body) }, ...files])).toEqual([])
+  })
+
+  test('E32: a link that a rule of the site answers is whole', async () => {
+    const links = ['/old', '/docs/v1/x.html', '/nowhere', '/gone'].map((href) => `<a href="${href}">x</a>`).join('')
+    const list = await findings([
+      { path: 'index.html', content: fine(links) },
+      { path: '404.html', content: fine() },
+      { path: '_redirects', content: '/old https://example.com/\n/docs/v1/* /docs/:splat\n/gone /404.html 404' },
+    ])
+    expect(list.map((entry) => entry.message)).toEqual(['The page points to 2 things that are not there: /nowhere, /gone.'])
   })
 
   test('an app of one page keeps its own addresses, and is told only of files that are missing', async () => {

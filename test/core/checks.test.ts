@@ -43,9 +43,10 @@ describe('E28: what is said about a file', () => {
     ['a video of 10 MB', codes({ path: 'a.mp4', size: 10 * MB }), []],
     ['a larger one', codes({ path: 'a.mp4', size: 10 * MB + 1 }), ['large_file']],
     ['a secret', codes({ path: 'config.json', secret: 'a Stripe key' }), ['secret_suspected']],
-    ['headers for Netlify', codes({ path: '_headers' }), ['cache_header_ignored']],
-    ['redirects for Netlify', codes({ path: '_redirects' }), ['cache_header_ignored']],
-    ['settings of Vercel', codes({ path: 'vercel.json' }), ['cache_header_ignored']],
+    ['headers and redirects', [...codes({ path: '_headers' }), ...codes({ path: '_redirects' })], []],
+    ['settings of Netlify', codes({ path: 'netlify.toml' }), ['config_ignored']],
+    ['settings of Vercel', codes({ path: 'vercel.json' }), ['config_ignored']],
+    ['settings of Apache', codes({ path: '.htaccess' }), ['config_ignored']],
     ['a page about them', codes({ path: 'docs/netlify.toml' }), []],
   ])('%s', (_what, found, expected) => expect(found).toEqual(expected))
 
@@ -188,7 +189,7 @@ describe('E28: the list', () => {
       ['secret_suspected', '0.html'],
       ['secret_suspected', '1.html'],
     ])
-    expect(new Set(found.map((entry) => entry.code)).size).toBe(13)
+    expect(new Set(found.map((entry) => entry.code)).size).toBe(15)
     expect(found.every((entry) => /^[A-Z].*\.$/.test(entry.message) && /^[A-Z].*\.$/.test(entry.hint))).toBe(true)
   })
 
