@@ -1,5 +1,5 @@
 import { encodePath } from './request-path.ts'
-import { type Decision, isReserved, isUnserved } from './serving.ts'
+import { type Decision, isReserved, isSettingsFile } from './serving.ts'
 
 /** Explains in one sentence how a request for a path is answered. @param path as the parameter of `decide` */
 export function explainDecision(path: string, decision: Decision): string {
@@ -20,7 +20,7 @@ function explainRule(path: string, decision: Decision, line: string): string {
 
 function explainMissing(path: string): string {
   if (isReserved(path)) return 'Paths below /__svc belong to the platform'
-  if (isUnserved(path)) return `${path.slice(1)} configures the site and is not served`
+  if (isSettingsFile(path)) return `${path.slice(1)} configures the site and is not served`
   return `The deploy has no file and no rule for ${path}`
 }
 

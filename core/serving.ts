@@ -168,7 +168,8 @@ function orElse(path: string, has: Has): Decision {
 const rootSettings: ReadonlySet<string> = new Set(['/_redirects', '/_headers', '/netlify.toml', '/vercel.json', '/plinth.json'])
 
 /** Settings of web servers and of git count in every folder. */
-export const isSettingsFile = (path: string) => rootSettings.has(path) || path.endsWith('/.htaccess') || path.endsWith('/.gitattributes')
+export const isSettingsFile = (path: string) =>
+  rootSettings.has(path) || path.endsWith('/.htaccess') || path.endsWith('/.gitattributes')
 
 /** The platform's own prefix, case-insensitive like Caddy's path matcher. */
 export const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)

@@ -1,4 +1,4 @@
-import type { AppliedHeader } from '../core/site-rules/prepare.ts'
+import type { AppliedHeader } from '../core/site-rules/merge-headers.ts'
 import type { SiteFile } from './site-files.ts'
 
 /**
@@ -13,7 +13,8 @@ export function withHeaders(file: SiteFile, headers: readonly AppliedHeader[], l
   let [plainHeaders, gzipHeaders, unchangedHeaders] = [file.plainHeaders, file.gzipHeaders, file.unchangedHeaders]
   for (const { name, value } of headers) {
     const lower = name.toLowerCase()
-    if (left?.has(lower)) continue
+    // every response has it
+    if (lower === 'x-content-type-options' || left?.has(lower)) continue
     if (lower === 'content-type') {
       plainHeaders = withType(plainHeaders, value)
       gzipHeaders = withType(gzipHeaders, value)

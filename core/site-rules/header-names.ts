@@ -8,7 +8,7 @@ export const isCachingHeader = (name: string) => cachingHeaders.has(name.toLower
 /** Headers that the platform answers for, besides those of caching (addendum E32). */
 const platformHeaders: ReadonlySet<string> = new Set(
   [
-    'vary x-content-type-options',
+    'vary',
     'accept-ranges content-encoding content-length content-range date etag last-modified server via',
     'connection http2-settings keep-alive te trailer transfer-encoding upgrade',
     'allow alt-svc clear-site-data location retry-after set-cookie set-cookie2 www-authenticate x-sendfile',
@@ -28,5 +28,7 @@ export function refusalOfHeader(name: string, value: string): string | undefined
   if (isCachingHeader(lower) || platformHeaders.has(lower) || platformPrefixes.some((prefix) => lower.startsWith(prefix))) {
     return `sets ${name.slice(0, 40)}, which only the platform sets`
   }
+  if (lower === 'x-content-type-options' && value !== '' && !/^nosniff$/i.test(value))
+    return 'sets X-Content-Type-Options to another value than nosniff'
   return fieldValue.test(value) ? undefined : `has a value of ${name.slice(0, 40)} with characters other than ASCII`
 }

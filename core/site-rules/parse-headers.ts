@@ -50,8 +50,6 @@ function addLine(block: OpenBlock, line: string): string | undefined {
   const name = nameOf(line)
   if (name === '') return 'is neither a path nor a header such as X-Frame-Options: DENY'
   const value = line.slice(line.indexOf(':') + 1).trim()
-  // every response has it
-  if (/^x-content-type-options$/i.test(name) && /^nosniff$/i.test(value)) return undefined
   const refusal = value === '' ? 'has a header without a value' : refusalOfHeader(name, value)
   if (refusal === undefined) block.set.push([name, value])
   return refusal

@@ -36,6 +36,7 @@ describe('E32: a deploy brings its rules along', () => {
     expect(moved.headers.location).toBe('/new/7?a=1')
     const { headers } = await becomes(site.subdomain, '/', (visit) => visit.status === 200)
     expect(headers['x-frame-options']).toBe('DENY')
+    expect((await w.visit(site.subdomain, '/_redirects')).status).toBe(404)
   }
 
   test('sent as files, and as a manifest of stored files', async () => {
@@ -136,6 +137,7 @@ describe('E32: explain_path', () => {
     ['/404', 200, '404.html', 'The deploy has 404.html, which answers /404.'],
     ['/404.html', 200, '404.html', 'The deploy has the file 404.html.'],
     ['/ünï?x', 404, '404.html', 'The deploy has no file and no rule for /ünï, so 404.html answers.'],
+    ['/_headers', 404, '404.html', '_headers configures the site and is not served, so 404.html answers.'],
     ['/__svc/login', 404, null, 'Paths below /__svc belong to the platform.'],
   ])('says what %s answers', async (path, status, file, explanation) => {
     const { body } = await explain(site.id, { path })
@@ -180,6 +182,23 @@ describe('E32: explain_path', () => {
     const other = await w.project()
     expect((await explain(site.id, { path: '/' }, other.key)).status).toBe(404)
   })
+})
+
+test('E32: canonical_urls acts within a second, and off again', async () => {
+  const site = await makeSite(w, owner)
+  await deployFiles(w, owner, site.id, [page('home'), { path: 'about.html', content: 'about' }])
+  const set = (canonical_urls: boolean) =>
+    w.call(`PATCH /api/v1/sites/${site.id}`, { key: owner.key, json: { name: site.name, canonical_urls } })
+  await becomes(site.subdomain, '/about.html', (visit) => visit.status === 200)
+  expect((await set(true)).body.canonical_urls).toBe(true)
+  const redirect = await becomes(site.subdomain, '/about.html', (visit) => visit.status === 301)
+  expect(redirect.headers.location).toBe('/about')
+  expect((await explain(site.id, { path: '/about.html' })).body).toMatchObject({
+    location: '/about',
+    explanation: 'canonical_urls is on, so /about.html redirects to the one address of its page.',
+  })
+  await set(false)
+  await becomes(site.subdomain, '/about.html', (visit) => visit.status === 200)
 })
 
 test('E32: a stored set of files has the same manifest every time, with and without rules', async () => {

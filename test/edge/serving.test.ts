@@ -38,7 +38,6 @@ describe('serving rules', () => {
     ['V01', '/style.css', 'text/css; charset=utf-8'],
     ['V01', '/logo.png', 'image/png'],
     ['V01', '/data.json', 'application/json; charset=utf-8'],
-    ['V01', '/_headers', 'application/octet-stream'],
     ['V01 V18', '/server.js', 'text/javascript; charset=utf-8'],
     ['V05', '/', 'text/html; charset=utf-8'],
   ])('%s: %s has the type %s', async (_row, path, type) => {

@@ -88,9 +88,14 @@ describe('E32: _redirects', () => {
     ['/app/deep/route', 200, 'the app'],
     ['/en/nope', 404, 'no such page'],
     ['/store', 404, 'own not-found page'],
+    ['/self', 404, 'own not-found page'],
     ['/nope', 404, 'own not-found page'],
   ])('%s answers %i %s', async (path, status, target) => {
     expect(await answerOf(path)).toEqual([status, target])
+  })
+
+  test('V08: a splat rewrite to a page does not answer for a path with another extension', async () => {
+    expect(await answerOf('/app/missing.js')).toEqual([404, 'own not-found page'])
   })
 
   test('a redirect is revalidated each time and has no body', async () => {
@@ -107,6 +112,10 @@ describe('E32: _redirects', () => {
       expect((await answerOf(path))[1]).toMatch(/^https:\/\/example\.com\/|not-found/)
     }
     expect((await answerOf('/elsewhere/a%0d%0aSet-Cookie:x'))[0]).toBe(400)
+  })
+
+  test.each(['_redirects', '_headers'])('%s itself answers as missing', async (path) => {
+    expect(await answerOf(`/${path}`)).toEqual([404, 'own not-found page'])
   })
 })
 
@@ -155,6 +164,24 @@ describe('E32: _headers', () => {
     const found = []
     for (const path of asked) found.push((await edge.ask(path, { host })).headers['x-at'])
     expect(found).toEqual(['root', 'file', 'deep', undefined, 'root', 'file'])
+  })
+})
+
+describe('E32: canonical_urls', () => {
+  const host = `canonical.${platformDomain}`
+  test.each([
+    ['/about.html', '/about'],
+    ['/about.html?a=1', '/about?a=1'],
+    ['/app/index.html', '/app/'],
+    ['/index.html', '/'],
+    ['/contact/', '/contact'],
+  ])('%s redirects to %s', async (path, target) => {
+    expect(await answerOf(path, { host })).toEqual([301, target])
+    expect((await edge.ask(path)).status).not.toBe(301)
+  })
+
+  test.each(['/about', '/app/', '/', '/contact'])('%s answers itself', async (path) => {
+    expect((await edge.ask(path, { host })).status).toBe(200)
   })
 })
 
