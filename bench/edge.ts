@@ -6,18 +6,21 @@ import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { connections, h2load, host, isInstalled, type Load, wrk } from './edge/load.ts'
+import { ruleCase, startRuleServers } from './edge/rule-servers.ts'
 import { type MeasuredServer, startServers } from './edge/servers.ts'
 import { median } from './statistics.ts'
 import { watchStolen } from './stolen.ts'
 
 // How many requests the edge answers in a second beside nginx, Caddy's file server, sirv and bare Node, which serve the same files.
 // The servers take turns within each case of each round, and ratios are taken within a round, so that a busy machine disturbs all alike.
-//   npm run bench edge -- [--seconds 2] [--rounds 5] [--json <file>]
+// With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
+//   npm run bench edge -- [--rules] [--seconds 2] [--rounds 5] [--json <file>]
 
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '2' },
     rounds: { type: 'string', default: '5' },
+    rules: { type: 'boolean', default: false },
     json: { type: 'string', default: join(tmpdir(), 'plinth-bench-edge.json') },
   },
 })
@@ -44,7 +47,8 @@ const cases: readonly Case[] = [
     measure: ({ name, http }, seconds) => withETag(name, (tag) => wrk(http, '/', [`If-None-Match: ${tag}`], seconds)),
   },
   { name: '1 MiB', measure: ({ http }, seconds) => wrk(http, '/large.bin', [], seconds) },
-  ...(isInstalled('h2load')
+  ...(values.rules ? [ruleCase] : []),
+  ...(isInstalled('h2load') && !values.rules
     ? [
         {
           name: '4 KiB, https h2',
@@ -73,7 +77,7 @@ const folder = join(dir, 'files')
 await mkdir(join(folder, 'assets'), { recursive: true })
 for (const { file, bytes } of files) await writeFile(join(folder, file), Buffer.alloc(bytes, `${file} `))
 
-const servers = await startServers({ files: folder, dir, stack })
+const servers = await (values.rules ? startRuleServers : startServers)({ files: folder, dir, stack })
 for (const server of servers) await check(server)
 
 /** The loads of each case and server, one of each round. */

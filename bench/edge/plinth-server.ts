@@ -8,11 +8,13 @@ import { createHandler } from '../../edge/handler.ts'
 import { openRouteTable } from '../../edge/routes.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
+import { readSiteRules } from '../../infra/cas/site-rules.ts'
 import { openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 
 // The edge with one site, `bench.plinth.test`, that has the files of a folder. Listens on a unix socket and on a port, which it prints.
 //   node bench/edge/plinth-server.ts <folder> <socket>
+// The folder may have a `_redirects`.
 
 const [, , folder = '', socket = ''] = process.argv
 const platformDomain = 'plinth.test'
@@ -21,10 +23,12 @@ await using opened = new AsyncDisposableStack()
 const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
 opened.defer(() => rm(dir, { recursive: true }))
 const cas = await openDiskCas(join(dir, 'cas'))
-const entries = await readdir(folder, { recursive: true, withFileTypes: true })
-const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
+const found = await readdir(folder, { recursive: true, withFileTypes: true })
+const paths = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 const files = paths.map(async (path) => ({ path: path.slice(folder.length + 1), ...(await cas.put(await readFile(path))) }))
-const manifest_sha256 = await storeManifest({ add: cas.put }, await Promise.all(files))
+const entries = await Promise.all(files)
+const { rules } = await readSiteRules(cas, entries)
+const manifest_sha256 = await storeManifest({ add: cas.put }, entries, rules)
 const log = createLogger('bench', 'info')
 const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))

@@ -15,7 +15,7 @@ export interface MeasuredServer {
   readonly https?: number
 }
 
-interface Place {
+export interface Place {
   /** The files to serve. */
   readonly files: string
   /** For configurations and certificates. */
