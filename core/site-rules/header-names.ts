@@ -11,7 +11,7 @@ const platformHeaders: ReadonlySet<string> = new Set(
     'vary',
     'accept-ranges content-encoding content-length content-range date etag last-modified server via',
     'connection http2-settings keep-alive te trailer transfer-encoding upgrade',
-    'allow alt-svc clear-site-data location retry-after set-cookie set-cookie2 www-authenticate x-sendfile',
+    'allow alt-svc clear-site-data location retry-after set-cookie set-cookie2 www-authenticate basic-auth x-sendfile',
   ].flatMap((names) => names.split(' ')),
 )
 const platformPrefixes = ['plinth-', 'x-plinth-', 'x-accel-', 'proxy-', 'netlify-cdn-', 'vercel-cdn-']
