@@ -46,10 +46,17 @@ export function prepareRules({ redirects, headers }: SiteRules): PreparedRules {
   }
 }
 
+/** A path that is its own pattern, as nearly all are: a load of thousands need not parse them. */
+const plainPath = /^(?:\/[\w.~-]+)+$/
+
 function tableOf(rules: readonly RedirectRule[]): RedirectTable {
   const fixed = new Map<string, RedirectRule>()
   const dynamic: DynamicRule[] = []
   for (const rule of rules) {
+    if (!rule.query && plainPath.test(rule.from)) {
+      if (!fixed.has(rule.from)) fixed.set(rule.from, rule)
+      continue
+    }
     const pattern = parsePathPattern(rule.from)
     if (typeof pattern === 'string') continue
     const only = rule.query ? undefined : fixedPath(pattern)
