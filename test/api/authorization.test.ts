@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations/index.ts'
-import { restShape } from '../../api/rest.ts'
 import { covers } from '../../core/scopes.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { archive, type Input, operationInputs } from './operation-inputs.ts'
+import { restRequest } from './rest-request.ts'
 
 // Every operation, on both faces, with every kind of key: exact answers, and no trace of what was denied.
 
@@ -49,12 +49,9 @@ interface Reply {
 }
 
 async function overRest(op: Operation, input: Input, key: string | undefined): Promise<Reply> {
-  const shape = restShape(op)
-  if (!shape) throw new Error(`${op.id} has no route`)
-  const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => String(input[name]))
-  const json = shape.bodyNames.length > 0 ? { json: Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])) } : {}
-  const raw = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : {}
-  const { status, body } = await w.call(`${shape.method} ${path}`, { key, ...json, ...raw })
+  const rest = restRequest(op, input)
+  if (!rest) throw new Error(`${op.id} has no route`)
+  const { status, body } = await w.call(rest.request, { key, ...rest.options })
   return { status, text: JSON.stringify(body) }
 }
 

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations/index.ts'
 import { operatorOperations } from '../../api/operator/index.ts'
-import { restShape } from '../../api/rest.ts'
 import { deployFiles, makeSite, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { makeFormSite } from './form-site.ts'
-import { archive, type Input, operationInputs } from './operation-inputs.ts'
+import { type Input, operationInputs } from './operation-inputs.ts'
+import { restRequest } from './rest-request.ts'
 
 // The responses that /docs and the OpenAPI document show are those that the operations gave here.
 
@@ -40,18 +40,9 @@ test('O01: the documented response of every operation is one that it gives', asy
 })
 
 async function responseOf(op: Operation, input: Input, key: string): Promise<unknown> {
-  const shape = restShape(op)
-  if (!shape) throw new Error(`${op.id} has no route`)
-  const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => String(input[name]))
-  const given = shape.queryNames.filter((name) => input[name] !== undefined)
-  const query = new URLSearchParams(given.map((name): [string, string] => [name, String(input[name])]))
-  const json = shape.bodyNames.length > 0 ? { json: Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])) } : {}
-  const raw = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : {}
-  const { status, body } = await w.call(`${shape.method} ${path}${query.size > 0 ? `?${query.toString()}` : ''}`, {
-    key,
-    ...json,
-    ...raw,
-  })
+  const rest = restRequest(op, input)
+  if (!rest) throw new Error(`${op.id} has no route`)
+  const { status, body } = await w.call(rest.request, { key, ...rest.options })
   expect([op.id, status, body]).toEqual([op.id, 200, expect.anything()])
   return steady(body)
 }

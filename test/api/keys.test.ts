@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { operations } from '../../api/operations/index.ts'
-import { restShape } from '../../api/rest.ts'
 import { covers, scopes } from '../../core/scopes.ts'
 import { deployFiles, makeSite, openPreview, page } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
+import { restRequest } from './rest-request.ts'
 
 let w: World
 let owner: TestProject
@@ -20,15 +20,11 @@ afterAll(() => w[Symbol.asyncDispose]())
 /** A valid request for every REST operation, about these ids. */
 const requests = (ids: { site_id: string; deploy_id: string; domain_id: string; preview_id: string }) =>
   operations.flatMap((op) => {
-    const shape = restShape(op)
-    if (!shape) return []
-    const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => ids[name as keyof typeof ids] ?? 'x')
     const files = op.id === 'deploy_files' ? [page('x')] : [{ path: 'index.html', sha256: 'a'.repeat(64) }]
-    const names = { name: 'x', subdomain: 'not-used-here', domain: 'not-used.example.com' }
+    const names = { name: 'x', subdomain: 'not-used-here', domain: 'not-used.example.com', path: '/', value: 'x' }
     const repo_url = 'https://forge.example.com/not/used.git'
-    const json = shape.bodyNames.length > 0 ? { ...names, repo_url, enabled: true, files, value: 'x' } : undefined
-    const raw = op.raw ? { bytes: Buffer.from('no archive'), type: 'application/gzip' } : {}
-    return { op, request: `${shape.method} ${path}`, options: { ...(json && { json }), ...raw } }
+    const rest = restRequest(op, { ...ids, ...names, repo_url, enabled: true, notify_email: true, files })
+    return rest ? [{ op, ...rest }] : []
   })
 
 const nobody = '00000000-0000-7000-8000-000000000000'

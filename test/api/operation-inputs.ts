@@ -63,11 +63,6 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     list_sites: async () => ({}),
     create_site: async () => ({ name: 'x', subdomain: randomName() }),
     get_site: ofSite,
-    explain_path: async () => {
-      const site = await makeSite(w, owner)
-      await deployFiles(w, owner, site.id, [page('x')])
-      return { site_id: site.id, path: '/old/page?id=7' }
-    },
     update_site: async () => ({ ...(await ofSite()), name: 'renamed' }),
     delete_site: async () => ({ ...(await ofSite()), confirm: true }),
     list_trashed: async () => ({}),
@@ -77,6 +72,11 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
       return { site_id: id }
     },
     set_site_enabled: async () => ({ ...(await ofSite()), enabled: false }),
+    explain_path: async () => {
+      const site = await makeSite(w, owner)
+      await deployFiles(w, owner, site.id, [page('x')])
+      return { site_id: site.id, path: '/old/page?id=7' }
+    },
     change_site_subdomain: async () => ({ ...(await ofSite()), subdomain: randomName(), confirm: true }),
     cancel_site_subdomain_change: async () => {
       const { id } = await makeSite(w, owner)

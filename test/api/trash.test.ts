@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { operations } from '../../api/operations/index.ts'
-import { restShape } from '../../api/rest.ts'
 import { quarantinePeriodMs } from '../../core/limits.ts'
 import { defaultPlans } from '../../core/plans.ts'
 import { followRoutes, type Route } from '../../services/feeds/routes.ts'
-import { tarGz } from '../infra/archives.ts'
 import { aroundTheEnd, deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
+import { archive } from './operation-inputs.ts'
+import { restRequest } from './rest-request.ts'
 
 const dayMs = 86_400_000
 const plans = {
@@ -48,6 +48,7 @@ describe('a site in the trash', () => {
     const shown = await deployFiles(w, owner, site.id, [page('preview')], false)
     const { url } = (await w.call(`POST /api/v1/deploys/${shown.id}/preview`, { key: owner.key })).body
     await expect.poll(async () => (await w.open(url)).status).toBe(200)
+    await expect.poll(async () => (await read(w, owner, `sites/${site.id}`)).recommendations).toBeDefined()
     const before = await read(w, owner, `sites/${site.id}`)
 
     const startedAt = Date.now()
@@ -105,7 +106,6 @@ describe('a site in the trash', () => {
     const preview = await openPreview(w, owner, site.id)
     await w.call(`PUT /api/v1/sites/${site.id}/env/x`, { key: owner.key, json: { value: 'x' } })
     await trash(w, owner, site.id)
-    const archive = tarGz([{ name: 'index.html', data: 'x' }])
     const sha256 = createHash('sha256').update(archive).digest('hex')
     const input: Record<string, unknown> = {
       site_id: site.id,
@@ -117,6 +117,8 @@ describe('a site in the trash', () => {
       repo_url,
       preview_id: preview.id,
       value: 'x',
+      path: '/',
+      notify_email: true,
     }
     const withdrawing = [
       'delete_env',
@@ -135,14 +137,11 @@ describe('a site in the trash', () => {
     }
     const seen: Record<string, number> = {}
     for (const op of operations) {
-      const shape = restShape(op)
-      if (!shape || !/\{(site|deploy)_id\}/.test(shape.path)) continue
+      const rest = restRequest(op, { ...input, ...bodies[op.id] })
+      if (!rest || !/\{(site|deploy)_id\}/.test(op.rest ?? '')) continue
       // a deploy can be cancelled in the trash too, but this one has ended
       if (op.id === 'restore_site' || op.id === 'cancel_deploy') continue
-      const path = shape.path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => String(input[name]))
-      const json = { ...Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])), ...bodies[op.id] }
-      const sent = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : shape.bodyNames.length > 0 ? { json } : {}
-      const { status, body } = await w.call(`${shape.method} ${path}`, { key: owner.key, ...sent })
+      const { status, body } = await w.call(rest.request, { key: owner.key, ...rest.options })
       seen[op.id] = status
       const isOpen = op.scope === 'readonly' || withdrawing.includes(op.id)
       const expected = isOpen ? [200] : [409, expect.stringContaining('in the trash')]
