@@ -81,7 +81,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages and how its sources are built.
+         * @description Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages, how long it retains assets and how its sources are built.
          *
          *     Needs the `editor` scope.
          */
@@ -986,6 +986,8 @@ export interface components {
             permanent_links: boolean;
             /** @description Whether each page has one address: /about.html redirects to /about, and /contact/ to /contact. */
             canonical_urls: boolean;
+            /** @description How many days the hashed assets of superseded deploys go on answering at their paths. */
+            asset_retention_days: number;
             /** @description The command that installs packages; null means the usual one. */
             install_command: string | null;
             /** @description The command that builds; null means the usual one. */
@@ -1965,6 +1967,8 @@ export interface operations {
                     /** @description true gives every deploy whose files are kept an address of its own; false ends these addresses for good. */
                     permanent_links?: boolean;
                     canonical_urls?: boolean;
+                    /** @description How many days the hashed assets of superseded deploys go on answering; 0 ends it at once. */
+                    asset_retention_days?: number;
                     /** @description The shell command that installs packages; null or empty means the one that fits the lock file. */
                     install_command?: string | null;
                     /** @description The shell command that builds; null or empty means the script "build" of package.json. With it, a source without package.json is built too. */

@@ -4,9 +4,17 @@ type CachePolicy = (typeof cachePolicies)[keyof typeof cachePolicies]
 
 /** How long browsers and proxies may cache a file (the specification's table, addendum E8). */
 export function cachePolicy(path: string): CachePolicy {
-  if (/\.html$/i.test(path)) return cachePolicies.page
+  if (isPage(path)) return cachePolicies.page
+  return isHashed(path) ? cachePolicies.hashed : cachePolicies.other
+}
+
+const isPage = (path: string) => /\.html$/i.test(path)
+
+/** Whether a file is named after its content, so that it never changes (addendum E8). */
+export function isHashed(path: string): boolean {
+  if (isPage(path)) return false
   const name = path.slice(path.lastIndexOf('/') + 1)
-  return hashedFolder.test(path) || hashCandidates(name).some(isContentHash) ? cachePolicies.hashed : cachePolicies.other
+  return hashedFolder.test(path) || hashCandidates(name).some(isContentHash)
 }
 
 /** Folders whose files bundlers name after their content. */

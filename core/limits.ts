@@ -23,6 +23,8 @@ export const maxFailedSources = 3
 export const previewLinkPeriodMs = 30 * 24 * 3_600_000
 /** The newest deploys of a site have a permanent link; all of them are in the route of the site, in the memory of every edge. */
 export const maxPermanentLinks = 1000
+/** The longest time for which a site retains the hashed assets of a superseded deploy (addendum E34). */
+export const maxAssetRetentionDays = 30
 /** A repeated delivery of a webhook is recognised for this long (addendum E24). */
 export const deliveryPeriodMs = 7 * 24 * 3_600_000
 /** Limits the entries with long paths: a manifest with the most entries and the longest paths would take more. */

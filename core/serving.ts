@@ -178,4 +178,4 @@ export const isReserved = (path: string) => /^\/__svc(?:\/|$)/i.test(path)
 const isChallenge = (path: string) => path.startsWith('/.well-known/acme-challenge/')
 
 /** Whether the last segment has a dot that is not its first character. */
-const hasExtension = (path: string) => path.indexOf('.', path.lastIndexOf('/') + 2) !== -1
+export const hasExtension = (path: string) => path.indexOf('.', path.lastIndexOf('/') + 2) !== -1

@@ -82,8 +82,8 @@ async function answer(exchange: Exchange, answering: Answering): Promise<void> {
   if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
   if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
 
-  const { manifest_sha256, canonical_urls } = route
-  await serveDeploy(exchange, content, { ...target, manifest_sha256, canonical_urls, prefix: '' })
+  const { manifest_sha256, retained_sha256, canonical_urls } = route
+  await serveDeploy(exchange, content, { ...target, manifest_sha256, retained_sha256, canonical_urls, prefix: '' })
 }
 
 const isReading = ({ method }: IncomingMessage) => method === 'GET' || method === 'HEAD'

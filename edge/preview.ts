@@ -102,7 +102,8 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
       }
       if (path === '') return sendRedirect(exchange, 301, `${prefix}/${query}`)
       const { canonical_urls } = route
-      await serveDeploy(exchange, content, { manifest_sha256, canonical_urls, path, query, prefix })
+      const shown = { manifest_sha256, retained_sha256: null, canonical_urls }
+      await serveDeploy(exchange, content, { ...shown, path, query, prefix })
     },
   }
 }

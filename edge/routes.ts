@@ -143,4 +143,4 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 
 /** Adds the members that snapshots of earlier versions lack. */
 const complete = (route: Route): Route => ({ ...later, ...route })
-const later = { previews: [], permanent: [], former: [], domains: [], canonical_urls: false }
+const later = { retained_sha256: null, previews: [], permanent: [], former: [], domains: [], canonical_urls: false }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { maxAssetRetentionDays } from '../../core/limits.ts'
 import { findRecommendations } from '../../services/deploys/deploys.ts'
 import { suspended } from '../../services/projects/projects.ts'
 import { createSite } from '../../services/sites/create-site.ts'
@@ -68,7 +69,7 @@ export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
   summary:
-    'Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages and how its sources are built.',
+    'Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages, how long it retains assets and how its sources are built.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
@@ -83,6 +84,12 @@ export const update_site = operation({
       .optional()
       .describe('true gives every deploy whose files are kept an address of its own; false ends these addresses for good.'),
     canonical_urls: z.boolean().optional(),
+    asset_retention_days: z
+      .int()
+      .min(0)
+      .max(maxAssetRetentionDays)
+      .optional()
+      .describe('How many days the hashed assets of superseded deploys go on answering; 0 ends it at once.'),
     ...siteBuildSettings,
   }),
   example: { name: 'Field notes', description: 'What grows along the river.' },

@@ -21,6 +21,9 @@ export const Site = z
     canonical_urls: z
       .boolean()
       .describe('Whether each page has one address: /about.html redirects to /about, and /contact/ to /contact.'),
+    asset_retention_days: z
+      .int()
+      .describe('How many days the hashed assets of superseded deploys go on answering at their paths.'),
     install_command: z.string().nullable().describe('The command that installs packages; null means the usual one.'),
     build_command: z.string().nullable().describe('The command that builds; null means the usual one.'),
     output_dir: z.string().nullable().describe('The folder that is published; null means the first of the usual ones.'),
@@ -53,6 +56,7 @@ export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
     checks_enabled: row.checks_enabled,
     permanent_links: row.permanent_links,
     canonical_urls: row.canonical_urls,
+    asset_retention_days: row.asset_retention_days,
     install_command: row.install_command,
     build_command: row.build_command,
     output_dir: row.output_dir,

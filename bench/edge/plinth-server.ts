@@ -32,7 +32,7 @@ const manifest_sha256 = await storeManifest({ add: cas.put }, entries, rules)
 const log = createLogger('bench', 'info')
 const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
-const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, version: 1 }
+const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, retained_sha256: null, version: 1 }
 const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
 routes.replaceAll([{ ...site, previews: [], permanent: [], former: [], domains: [] }])
 const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }

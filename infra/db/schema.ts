@@ -53,6 +53,8 @@ interface Sites {
   purging: Generated<boolean>
   permanent_links: Generated<boolean>
   permanent_links_generation: Generated<number>
+  asset_retention_days: Generated<number>
+  retained_sha256: string | null
   active_deploy_id: string | null
   last_deploy_seq: Generated<number>
   version: Generated<number>
@@ -123,6 +125,16 @@ interface Blobs {
   deploys: number
   staged: Generated<boolean>
   touched_at: Generated<Date>
+}
+
+interface RetainedAssets {
+  site_id: string
+  path: string
+  project_id: string
+  deploy_id: string
+  sha256: string
+  size: number
+  retained_at: Date
 }
 
 interface ReleasedObjects {
@@ -391,6 +403,7 @@ export interface DB {
   deploys: Deploys
   preview_links: PreviewLinks
   blobs: Blobs
+  retained_assets: RetainedAssets
   released_objects: ReleasedObjects
   uploads: Uploads
   verified_prefixes: VerifiedPrefixes

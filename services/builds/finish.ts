@@ -113,7 +113,7 @@ async function refusal(
   const added = await newBlobs(tx, project.id, files)
   const needed = [result.manifest_sha256, ...added.map((blob) => blob.sha256)]
   if ((await findMissing(services.cas, needed)).length > 0) return sweptAway
-  const room = { addedBytes: bytesOf(added), deploy: deploy_id }
+  const room = { addedBytes: bytesOf(added), deploy: deploy_id, needed: distinctHashes(files) }
   return (await makeRoom(tx, services, project, room)) ? undefined : overQuota(services, project)
 }
 

@@ -40,7 +40,8 @@ export function acceptDeploy(
     if ('files' in deploy) requireReferences(deploy, added)
     const room = { addedBytes: bytesOf(added), upload: upload.id }
     await checkDeployGates(tx, services, project, { ...room, activate: deploy.activate })
-    await requireRoom(tx, services, project, room)
+    const needed = 'files' in deploy ? deploy.files.map((file) => file.sha256) : []
+    await requireRoom(tx, services, project, { ...room, needed })
     const { source_kind, activate, title } = deploy
     const content =
       'files' in deploy ? { copy: deploy.copy, recommendations: deploy.recommendations?.() } : { source: deploy.source }

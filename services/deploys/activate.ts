@@ -3,10 +3,10 @@ import { conflict } from '../../core/errors.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
-import { transact } from '../transact.ts'
 import { type DeployRow, isOvertaken, lockSiteOfDeploy, setActive, supersedeDeploy } from './deploys.ts'
 import { filesDeleted } from './files.ts'
 import { applyRetention } from './retention.ts'
+import { transactActivation } from './superseded-assets.ts'
 
 /**
  * Activates a deploy for its owner. The edge is notified with the commit; then older deploys are purged.
@@ -16,7 +16,7 @@ export async function activateDeploy(
   services: Services,
   deploy_id: string,
 ): Promise<{ deploy: DeployRow; previous_deploy_id: string | null }> {
-  const activated = await transact(services, async (tx) => {
+  const activated = await transactActivation(services, deploy_id, async (tx, retain) => {
     const found = await lockSiteOfDeploy(tx, deploy_id)
     if (!found || found.trashed) throw inTrash()
     if (found.deploy.artifacts_purged) throw filesDeleted()
@@ -28,6 +28,7 @@ export async function activateDeploy(
     }
     const { site_id } = found.deploy
     await queueReports(tx, site_id)
+    await retain()
     tx.afterCommit(() => services.log.info({ deploy_id, site_id }, 'deploy activated'))
     return await setActive(tx, found.deploy, services.clock())
   })
@@ -53,7 +54,7 @@ export function publishDeploy(
   { deploy_id, attempt }: { readonly deploy_id: string; readonly attempt: number },
 ): Promise<'active' | 'superseded' | undefined> {
   const { log, clock } = services
-  return transact(services, async (tx) => {
+  return transactActivation(services, deploy_id, async (tx, retain) => {
     const found = await lockSiteOfDeploy(tx, deploy_id)
     if (!found || found.deploy.attempt !== attempt) return undefined
     const { deploy, trashed } = found
@@ -61,8 +62,10 @@ export function publishDeploy(
     if (deploy.status !== 'ready' || deploy.artifacts_purged) return undefined
     if (deploy.source_kind === 'git') await queueReports(tx, deploy.site_id)
     const status = trashed || (await isOvertaken(tx, deploy)) ? 'superseded' : 'active'
-    if (status === 'active') await setActive(tx, deploy, clock())
-    else await supersedeDeploy(tx, deploy_id)
+    if (status === 'active') {
+      await retain()
+      await setActive(tx, deploy, clock())
+    } else await supersedeDeploy(tx, deploy_id)
     tx.afterCommit(() => log.info({ deploy_id, status }, 'deploy published'))
     return status
   })

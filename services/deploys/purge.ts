@@ -9,6 +9,7 @@ import type { Services } from '../services.ts'
 import { lockSiteOf } from '../sites/sites.ts'
 import { removeBlobsOfDeploy } from '../storage/blobs.ts'
 import { releaseObjects } from '../storage/released-objects.ts'
+import { forgetAssetsOfDeploy } from '../storage/retained-assets.ts'
 import type { Tx } from '../transact.ts'
 import { type DeployRow, findDeploy } from './deploys.ts'
 import { readFiles } from './files.ts'
@@ -46,14 +47,16 @@ export async function purgeDeploy(
 }
 
 /**
- * Deletes the files of a deploy for its owner. May be repeated.
+ * Deletes the files of a deploy for its owner, also those that its site retains. May be repeated.
  * @throws AppError `conflict` when its status forbids it; as {@link purgeDeploy}
  */
 export async function deleteDeployFiles(services: Services, deploy: DeployRow): Promise<void> {
   if (!deployAllows('purge', deploy.status)) throw notPurgeable(deploy.status)
-  if (deploy.artifacts_purged || (await purgeDeploy(services, deploy))) return
-  const now = await findDeploy(services.db, deploy.project_id, deploy.id)
-  if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
+  if (!deploy.artifacts_purged && !(await purgeDeploy(services, deploy))) {
+    const now = await findDeploy(services.db, deploy.project_id, deploy.id)
+    if (!now?.artifacts_purged) throw notPurgeable(now?.status ?? deploy.status)
+  }
+  await forgetAssetsOfDeploy(services, deploy)
 }
 
 const notPurgeable = (status: string) =>

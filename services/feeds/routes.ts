@@ -22,6 +22,8 @@ export interface Route {
   /** The live deploy and its manifest in the CAS; null when nothing is live. */
   readonly deploy_id: string | null
   readonly manifest_sha256: string | null
+  /** The manifest of the assets of superseded deploys that the site retains; null when there are none. */
+  readonly retained_sha256: string | null
   /** The preview links. */
   readonly previews: readonly RoutePreview[]
   /** The deploys with a permanent link; empty while the site has none. */
@@ -131,7 +133,7 @@ async function readRoutes(
     .innerJoin('projects', 'projects.id', 'sites.project_id')
     .leftJoin('deploys', 'deploys.id', 'sites.active_deploy_id')
     .select(['sites.id as site_id', 'sites.subdomain', 'sites.enabled', 'sites.canonical_urls'])
-    .select(['sites.version', 'sites.route_changed_at'])
+    .select(['sites.version', 'sites.route_changed_at', 'sites.retained_sha256'])
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
     .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))

@@ -6,6 +6,7 @@ import { deleteDomainsOfSite } from '../domains/detach.ts'
 import { deleteFormsOfSite, deleteSubmissionsOfSite } from '../forms/remove.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
+import { forgetAssetsOfSite } from '../storage/retained-assets.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 import { finishErasure } from './erase-project.ts'
 import { beginPurge, findTrashing, listDeploysToPurge, lockPurgedSite, removeSite, type Trashing } from './sites.ts'
@@ -67,6 +68,7 @@ async function purgeDeploys(services: Services, siteId: string, progress: (line:
 function remove(services: Services, siteId: string, projectId: string): Promise<void> {
   return withProject(services, projectId, async (tx, project) => {
     await lockPurgedSite(tx, siteId)
+    await forgetAssetsOfSite(tx, services, { id: siteId, project_id: projectId })
     const now = services.clock()
     const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
     await signalWorkflows(tx, domains.map(domainChangedSignal))

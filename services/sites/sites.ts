@@ -4,7 +4,9 @@ import { conflict, notFound } from '../../core/errors.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
+import { forgetExpiredAssets } from '../storage/retained-assets.ts'
 import { type Tx, transact } from '../transact.ts'
 import { pendingChange } from './subdomain-change-rows.ts'
 import { holdSubdomain } from './subdomains.ts'
@@ -115,11 +117,12 @@ export interface SiteChange extends OwnSettings {
   readonly checks_enabled?: boolean | undefined
   readonly permanent_links?: boolean | undefined
   readonly canonical_urls?: boolean | undefined
+  readonly asset_retention_days?: number | undefined
 }
 
 /** The edge is notified with the commit of what it needs. @throws AppError `conflict` when the site is in the trash */
 export function updateSite(services: Services, site: Pick<SiteRow, 'id' | 'project_id'>, change: SiteChange): Promise<SiteRow> {
-  return transact(services, async (tx) => {
+  const update = async (tx: Tx) => {
     const row = await updateLiveSite(tx, site)
       // an undefined member is left out of the statement
       .set({ ...change, updated_at: services.clock() })
@@ -128,10 +131,12 @@ export function updateSite(services: Services, site: Pick<SiteRow, 'id' | 'proje
       .returning(pendingChange)
       .executeTakeFirst()
     if (!row) throw inTrash()
+    if (change.asset_retention_days !== undefined) await forgetExpiredAssets(tx, services, row)
     const { permanent_links, canonical_urls } = change
     if (permanent_links !== undefined || canonical_urls !== undefined) await bumpRoutes(tx, { site_id: site.id })
     return row
-  })
+  }
+  return change.asset_retention_days === undefined ? transact(services, update) : withProject(services, site.project_id, update)
 }
 
 /** The generation that follows when permanent links are switched off. */

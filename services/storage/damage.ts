@@ -1,7 +1,7 @@
 import type { Cas } from '../../infra/cas/cas.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
 import type { Db } from '../../infra/db/database.ts'
-import { listDeploysOfObjects } from './deploys-of-objects.ts'
+import { listDeploysOfObjects, listRetainedUses } from './deploys-of-objects.ts'
 import { type DamagedRow, forgetDamaged, listDamagedObjects } from './health.ts'
 import { findUnneeded } from './unneeded-objects.ts'
 
@@ -36,6 +36,7 @@ export async function listDamage({ db, cas }: { readonly db: Db; readonly cas: C
     const { files } = await readManifest(cas, manifest_sha256)
     for (const { sha256, path } of files) uses.get(sha256)?.push({ ...use, path })
   }
+  for (const { sha256, ...use } of await listRetainedUses(db, damaged, maxManifests)) uses.get(sha256)?.push(use)
   return rows
     .filter((row) => !needless.has(row.sha256))
     .map((row) => ({ ...row, uses: row.repaired_at ? [] : (uses.get(row.sha256) ?? []) }))

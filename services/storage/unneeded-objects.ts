@@ -14,6 +14,7 @@ export const objectColumns = {
   'blobs.sha256': 'true',
   'deploys.manifest_sha256': 'not deploys.artifacts_purged',
   'deploys.source_sha256': 'true',
+  'sites.retained_sha256': 'true',
 } as const satisfies Record<string, string>
 
 /**

@@ -34,6 +34,7 @@ test('S01 S07 S08 S12 C01 C05: a created site has every field, its address and i
     checks_enabled: true,
     permanent_links: false,
     canonical_urls: false,
+    asset_retention_days: 0,
     install_command: null,
     build_command: null,
     output_dir: null,

@@ -114,6 +114,7 @@ describe('followRoutes', () => {
       deploy_id: null,
       manifest_sha256: null,
       canonical_urls: false,
+      retained_sha256: null,
       previews: [],
       permanent: [],
       former: [],

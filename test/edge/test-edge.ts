@@ -46,6 +46,7 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
     suspended: false,
     trashed: false,
     version: 1,
+    retained_sha256: null,
     previews: [],
     permanent: [],
     former: [],

@@ -6,6 +6,7 @@ import { removeOldLogs } from '../../services/builds/expired-logs.ts'
 import { applyRetentionEverywhere } from '../../services/deploys/retention.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import type { Services } from '../../services/services.ts'
+import { forgetExpiredAssetsEverywhere } from '../../services/storage/retained-assets.ts'
 import { dropUnusedBlobs, sweepObjects } from '../../services/storage/sweep.ts'
 import type { StorageActivities } from '../contract/storage.ts'
 
@@ -19,6 +20,7 @@ export function createStorageActivities(services: Services): StorageActivities {
     async purgeExpired() {
       const rows = await deleteExpired(db, clock())
       if (rows > 0) log.info({ rows }, 'expired rows deleted')
+      await forgetExpiredAssetsEverywhere(services)
       return `purged ${count(await applyRetentionEverywhere(services))} deploys`
     },
 
