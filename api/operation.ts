@@ -36,7 +36,7 @@ export interface Following {
   readonly lastEventId: string | undefined
 }
 
-export type ErrorStatus = 400 | 402 | 409 | 413 | 429 | 503
+export type ErrorStatus = 400 | 402 | 404 | 409 | 413 | 429 | 503
 
 /**
  * One operation of the platform as data. REST routes, the OpenAPI document and the tools are folds over a list of these;

@@ -25,7 +25,11 @@ export interface Email extends EmailTopic {
 }
 
 /** Composes both forms from plain paragraphs: markup in them is escaped, and URLs become links. The subject becomes one line. */
-export function composeEmail(topic: EmailTopic, subject: string, paragraphs: readonly string[]): Email {
+export function composeEmail<Topic extends EmailTopic>(
+  topic: Topic,
+  subject: string,
+  paragraphs: readonly string[],
+): Email & Topic {
   return {
     ...topic,
     subject: oneLine(subject).slice(0, 200),

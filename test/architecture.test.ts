@@ -79,8 +79,10 @@ test('only the launcher imports its own folder', () => {
 const subjects = [
   'feeds',
   'emails',
+  'notifications',
   'projects',
   'storage',
+  'webhooks',
   'checks',
   'sites',
   'reports',

@@ -9,6 +9,7 @@ import { listDueTrash } from '../services/removal/sites.ts'
 import { listSitesToReport } from '../services/reports/due.ts'
 import { listDueSubdomainChanges } from '../services/sites/subdomain-change-rows.ts'
 import type { ScrubServices } from '../services/storage/scrub.ts'
+import { listStalledDeliveries } from '../services/webhooks/tries.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities } from './activities/deploys.ts'
@@ -21,6 +22,7 @@ import { createRetentionActivities } from './activities/retention.ts'
 import { createScrubActivities } from './activities/scrub.ts'
 import { createSiteActivities } from './activities/sites.ts'
 import { createStorageActivities } from './activities/storage.ts'
+import { createWebhookActivities } from './activities/webhooks.ts'
 import { orderStart } from './contract/certificates.ts'
 import { deployWorkflowId } from './contract/deploys.ts'
 import { domainWorkflowId } from './contract/domains.ts'
@@ -28,6 +30,7 @@ import { emailStart } from './contract/emails.ts'
 import type { queues } from './contract/messages.ts'
 import { reportsSignal } from './contract/reports.ts'
 import { subdomainChangeStart, trashStart } from './contract/sites.ts'
+import { deliveryStart } from './contract/webhooks.ts'
 import type { WorkflowInputs, WorkflowType } from './contract/workflows.ts'
 import { allPages, type FindStalled, firstBatch, pageOf, sameOccurrence } from './stalled.ts'
 
@@ -139,6 +142,17 @@ export const registry = {
     stalled: firstBatch(
       ({ services, movedBefore, limit }) => listWaitingEmails(services.db, movedBefore, limit),
       (email) => sameOccurrence(emailStart({ ...email, about: email.subject })),
+    ),
+  },
+  deliverWebhook: {
+    activities: { control: [createWebhookActivities], webhook: [createWebhookActivities] },
+    stalled: allPages(
+      async (search, afterId) => {
+        const { services, movedBefore, limit } = search
+        const rows = await listStalledDeliveries(services.db, movedBefore, { limit, afterId })
+        return pageOf(rows, (delivery) => delivery.delivery_id, search)
+      },
+      (delivery) => sameOccurrence(deliveryStart(delivery)),
     ),
   },
   sweepStorage: {

@@ -28,6 +28,11 @@ const queueOptions = {
     maxConcurrentActivityTaskExecutions: 50,
     shutdownGraceTime: '2s',
   },
+  webhook: {
+    // a project has a few of them at most, so it takes many slow receivers to fill these
+    maxConcurrentActivityTaskExecutions: 100,
+    shutdownGraceTime: '2s',
+  },
   // running fetches are cancelled: another worker, or the next start, retries them
   fetch: {
     // each is a process of its own, with its own memory
@@ -38,7 +43,7 @@ const queueOptions = {
   },
 } as const satisfies Record<WorkerQueue, Partial<WorkerOptions>>
 
-export const workerQueues = ['fetch', 'report', 'control'] as const satisfies readonly WorkerQueue[]
+export const workerQueues = ['fetch', 'report', 'webhook', 'control'] as const satisfies readonly WorkerQueue[]
 
 /**
  * Works on queues with the activities that the registry has for them, and on the control queue with the workflows.

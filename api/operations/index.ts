@@ -23,12 +23,21 @@ import {
 } from './git.ts'
 import { get_logs } from './logs.ts'
 import { check_deploy, deploy_manifest, get_manifest, list_deploy_files, put_blob } from './manifest-deploys.ts'
+import { list_notifications, read_notifications } from './notifications.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
 import { cancel_site_subdomain_change, change_site_subdomain } from './subdomain-changes.ts'
 import { delete_site, list_trashed, restore_site } from './trash.ts'
 import { delete_env, list_env, set_env } from './variables.ts'
+import {
+  create_webhook,
+  delete_webhook,
+  list_webhook_deliveries,
+  list_webhooks,
+  redeliver_webhook,
+  update_webhook,
+} from './webhooks.ts'
 
 /** The chapters of the documentation, in order. */
 export const tags = {
@@ -39,6 +48,8 @@ export const tags = {
   Domains: 'A custom domain shows its site when its TXT record proves the ownership and its A record points here.',
   Git: 'A connected repository is fetched and published after each push to its branch; other branches and pull requests get previews.',
   Forms: 'Visitors post forms to the endpoint of a site. Their submissions are here, by status; those over the quota are hidden.',
+  Notifications: 'What the owner of the project should know.',
+  Webhooks: 'The platform calls the webhooks of a project when something happens to its sites.',
 }
 
 /** Every operation of a project key, in the order of the documentation. */
@@ -94,4 +105,12 @@ export const operations: readonly Operation[] = [
   set_submission_status,
   delete_submission,
   set_form_settings,
+  list_notifications,
+  read_notifications,
+  list_webhooks,
+  create_webhook,
+  update_webhook,
+  delete_webhook,
+  list_webhook_deliveries,
+  redeliver_webhook,
 ]

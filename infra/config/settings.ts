@@ -407,6 +407,22 @@ export const settings = {
       about: 'The bubblewrap program: a path, or a name on the `PATH`.',
     },
   },
+  webhooks: {
+    allowPrivate: {
+      name: 'PLINTH_ALLOW_PRIVATE_WEBHOOKS',
+      schema: trueOrFalse,
+      default: 'false',
+      processes: ['api', 'worker'],
+      about: 'Lets webhooks be in private networks, on any port and without https: only where every user is trusted with these.',
+    },
+    retryPauseMs: {
+      name: 'PLINTH_WEBHOOK_RETRY_PAUSE',
+      schema: duration,
+      default: '5s',
+      processes: ['worker'],
+      about: 'The pause after the first failed try of a webhook; later pauses grow from it, to a day in all by default.',
+    },
+  },
   git: {
     allowPrivate: {
       name: 'PLINTH_ALLOW_PRIVATE_GIT',

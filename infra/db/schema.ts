@@ -4,9 +4,11 @@ import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import type { SubmissionData, SubmissionStatus } from '../../core/forms.ts'
 import type { Forge } from '../../core/git-events.ts'
+import type { NotificationKind } from '../../core/notifications.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 import type { VariableContext } from '../../core/variables.ts'
+import type { WebhookEvent } from '../../core/webhooks.ts'
 
 // Longer than other files, because it is one list of all tables. The tables after all migrations; test/db/schema.test.ts compares every column with PostgreSQL.
 
@@ -395,6 +397,71 @@ interface FormRates {
   taken_at: Date[]
 }
 
+interface Notifications {
+  id: Generated<string>
+  project_id: string
+  kind: NotificationKind
+  title: string
+  message: string
+  site_id: string | null
+  deploy_id: string | null
+  created_at: Date
+  read_at: Date | null
+}
+
+interface Webhooks {
+  id: Generated<string>
+  project_id: string
+  site_id: string | null
+  url: string
+  secret_sealed: string
+  events: WebhookEvent[]
+  enabled: Generated<boolean>
+  disabled_reason: string | null
+  failing_since: Date | null
+  overflowed_at: Date | null
+  created_at: Date
+}
+
+export type EventData = Readonly<Record<string, string | number | boolean | null>>
+
+interface WebhookEvents {
+  id: Generated<string>
+  project_id: string
+  type: WebhookEvent
+  data: EventData
+  created_at: Date
+}
+
+/** One try of a delivery. */
+export interface DeliveryTry {
+  /** When it ended, as RFC 3339. */
+  readonly at: string
+  /** The HTTP status; null without a response. */
+  readonly status: number | null
+  readonly duration_ms: number
+  /** Null for a success. */
+  readonly error: string | null
+}
+
+export type DeliveryOutcome = 'delivered' | 'failed'
+
+interface WebhookDeliveries {
+  id: Generated<string>
+  webhook_id: string
+  event_id: string
+  project_id: string
+  tries: Generated<DeliveryTries>
+  outcome: DeliveryOutcome | null
+  trying_since: Date | null
+  waiting_since: Date | null
+  next_look_at: Date | null
+  created_at: Date
+  ended_at: Date | null
+}
+
+type DeliveryTries = readonly DeliveryTry[]
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -427,4 +494,8 @@ export interface DB {
   site_forms: SiteForms
   form_usage: FormUsage
   form_rates: FormRates
+  notifications: Notifications
+  webhooks: Webhooks
+  webhook_events: WebhookEvents
+  webhook_deliveries: WebhookDeliveries
 }

@@ -79,9 +79,6 @@ const proofs: Record<Forge, Proof> = {
 const secretForm = /^whsec_[A-Za-z0-9+/]{43}=$/
 const isSecret = (secret: string) => secretForm.test(secret)
 
-/** Makes a secret of 32 random bytes, in the form that every forge accepts. */
-export const makeWebhookSecret = () => `whsec_${randomBytes(32).toString('base64')}`
-
 const isDeliveryId = (id: string) => /^[\x21-\x7e]{1,200}$/.test(id)
 
 /** HMAC-SHA256 of the body in lower-case hex, keyed with the secret as text. */

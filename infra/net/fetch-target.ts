@@ -41,7 +41,7 @@ export async function admitUrl(url: URL, admission: Admission): Promise<readonly
   if (!allowPrivate && !addresses.every(({ address }) => isPublic(address))) {
     throw new FetchError(
       'forbidden',
-      `${host} does not have public addresses only; private networks are not reached from here, unless the operator sets PLINTH_ALLOW_PRIVATE_GIT`,
+      `${host} does not have public addresses only; private networks are not reached from here, unless the operator permits it`,
     )
   }
   return addresses

@@ -1,5 +1,6 @@
 import { isCommitId } from '../../core/git-remotes.ts'
 import type { BuildOutcomeName, BuildResult } from '../../workflows/contract/builds.ts'
+import { recordFailure } from '../deploys/announcements.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import { addBuildMinutes, addBuildTotal } from '../projects/usage.ts'
 import { insertGitReport, queueReports } from '../reports/reports.ts'
@@ -40,8 +41,8 @@ export async function meter(tx: Tx, projectId: string, result: BuildResult, now:
 }
 
 /**
- * Settles a deploy that has just failed without a result of its build: its permit goes to the next build, and its forge
- * gets a report.
+ * Settles a deploy that has just failed without a result of its build: its permit goes to the next build, and its forge,
+ * its owner and webhooks are told.
  * @param before the deploy as it was
  */
 export async function settleFailure(
@@ -62,4 +63,5 @@ export async function settleFailure(
     await insertGitReport(tx, { deploy_id: changed.id, site_id: changed.site_id })
   }
   await reportEnd(tx, changed)
+  await recordFailure(tx, changed, now)
 }

@@ -10,6 +10,7 @@ import {
   type FailedBuild,
   type FinishedBuild,
 } from '../../workflows/contract/deploys.ts'
+import { recordFailure, recordSuccess } from '../deploys/announcements.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import * as runs from '../deploys/runs.ts'
 import { bumpPermanentLinks } from '../feeds/routes.ts'
@@ -58,6 +59,9 @@ export async function finishBuild(
     }
     await releaseSource(tx, changed, build, error ? objectsOf(result, files) : [], now)
     if (error || isPreview) await reportEnd(tx, changed)
+    if (error) await recordFailure(tx, changed, now)
+    // the success of another deploy is that it is published
+    else if (!changed.activate) await recordSuccess(tx, changed, now)
     tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy built'))
     if (error) return { status: 'failed', error, cancelled: changed.cancelled }
     // the build has written damaged objects again

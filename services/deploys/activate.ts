@@ -3,6 +3,7 @@ import { conflict } from '../../core/errors.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
+import { recordSuccess } from './announcements.ts'
 import { type DeployRow, isOvertaken, lockSiteOfDeploy, setActive, supersedeDeploy } from './deploys.ts'
 import { filesDeleted } from './files.ts'
 import { applyRetention } from './retention.ts'
@@ -30,7 +31,10 @@ export async function activateDeploy(
     await queueReports(tx, site_id)
     await retain()
     tx.afterCommit(() => services.log.info({ deploy_id, site_id }, 'deploy activated'))
-    return await setActive(tx, found.deploy, services.clock())
+    const activated = await setActive(tx, found.deploy, services.clock())
+    // its workflow was about to publish it, and will find it live
+    if (found.deploy.status === 'ready' && found.deploy.activate) await recordSuccess(tx, activated.deploy, services.clock())
+    return activated
   })
   await retain(services, activated.deploy.site_id)
   return activated
@@ -66,6 +70,7 @@ export function publishDeploy(
       await retain()
       await setActive(tx, deploy, clock())
     } else await supersedeDeploy(tx, deploy_id)
+    await recordSuccess(tx, { ...deploy, status }, clock())
     tx.afterCommit(() => log.info({ deploy_id, status }, 'deploy published'))
     return status
   })

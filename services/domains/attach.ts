@@ -5,7 +5,7 @@ import { readable } from '../../core/emails.ts'
 import { conflict } from '../../core/errors.ts'
 import { unprovenDomainPeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
-import { queueEmailToOwner } from '../emails/emails.ts'
+import { tellOwner } from '../notifications/notifications.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { inTrash, lockSite, type SiteRow } from '../sites/sites.ts'
@@ -65,15 +65,14 @@ export function attachDomain(
 /** Ends the claim of another project that has not proved the domain in time, and emails its owner. */
 async function replaceUnproven(
   tx: Tx,
-  { config }: Services,
+  services: Services,
   wanted: WantedDomain,
   times: { readonly before: Date; readonly now: Date },
 ): Promise<void> {
   const replaced = await removeUnproven(tx, wanted, times)
   if (!replaced) return
   await signalWorkflows(tx, [domainChangedSignal({ domain_id: replaced.id, attempt: replaced.attempt })])
-  const options = { sender: config.mail.from, now: times.now }
-  await queueEmailToOwner(tx, replaced.project_id, replacedEmail(wanted.domain), options)
+  await tellOwner(tx, services, replaced, replacedEmail(wanted.domain))
 }
 
 function attachedElsewhere({ domain, project_id }: WantedDomain, found: AttachedDomain) {

@@ -3,10 +3,11 @@ import { type DomainState, isVerified } from '../../core/domain-state.ts'
 import { connectPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import { type DomainCheck, domainStart, type Settled } from '../../workflows/contract/domains.ts'
-import { queueEmailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import { tellOwner } from '../notifications/notifications.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 import { type DomainRun, findDomainOfRun, retryDomain, setConnected, setNextCheck } from './connecting.ts'
 import { type DomainRecord, proveDomain, saveFindings, stateOf, withDomain } from './domains.ts'
@@ -36,7 +37,7 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
   const { clock, log } = services
   const check = await withDomainOfRun(services, run, async (tx, domain): Promise<DomainCheck> => {
     const now = clock()
-    const { site_id, project_id, site_name } = domain
+    const { site_id, site_name } = domain
     if (isVerified(domain)) return { state: 'verified' }
     if (look.ownership === 'proven' && !domain.trashed) {
       await proveDomain(tx, domain.id, look, now)
@@ -49,7 +50,7 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
       return { state: 'waiting', message: look.message, next_check_at: next.toISOString() }
     }
     await setNextCheck(tx, run, null)
-    await queueEmailToOwner(tx, project_id, givenUpEmail(domain.domain, site_name, look.message), emailOptions(services))
+    await tellOwner(tx, services, domain, givenUpEmail(domain.domain, site_name, look.message))
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'domain given up'))
     return { state: 'given_up' }
   })
@@ -62,9 +63,13 @@ export async function settleDomain(services: Services, run: DomainRun): Promise<
   const settled = await withDomainOfRun(services, run, async (tx, domain): Promise<Settled> => {
     const settled = settledStates[stateOf(config, domain)]
     if (settled === 'stale' || settled === 'pending' || !(await setConnected(tx, run, clock()))) return settled
-    const { project_id, site_name, secured } = domain
+    const { project_id, site_id, site_name, secured } = domain
     const text = settled === 'live' ? liveEmail(domain.domain, site_name, addressOf(config, domain)) : uncertified(domain)
-    await queueEmailToOwner(tx, project_id, text, emailOptions(services))
+    await tellOwner(tx, services, domain, text)
+    if (settled === 'live') {
+      const data = { domain_id: domain.id, domain: domain.domain }
+      await recordEvent(tx, { type: 'domain.live', project_id, site_id, data }, clock())
+    }
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain, secured }, 'domain connected'))
     return settled
   })
@@ -91,8 +96,6 @@ export function restartDomain(services: Services, domain: StartedDomain, now: Da
 }
 
 type StartedDomain = Parameters<typeof domainStart>[0]
-
-export const emailOptions = ({ config, clock }: Services) => ({ sender: config.mail.from, now: clock() })
 
 const uncertified = ({ domain, site_name, certificate_error }: DomainRecord) =>
   uncertifiedEmail(domain, site_name, certificate_error ?? 'nothing')

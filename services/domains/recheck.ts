@@ -1,13 +1,12 @@
 import { lostEmail, missingEmail } from '../../core/domain-emails.ts'
 import { isVerified } from '../../core/domain-state.ts'
 import { domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
-import { queueEmailToOwner } from '../emails/emails.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
+import { tellOwner } from '../notifications/notifications.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 import { connectionStart } from './attach.ts'
-import { emailOptions } from './connect.ts'
 import { loseDomain, markMissing } from './connecting.ts'
 import { type DomainRecord, type DomainRow, nextRecheck, proveDomain, saveFindings, withDomain } from './domains.ts'
 import type { DomainLook } from './look-up.ts'
@@ -46,16 +45,16 @@ export async function recheckDomain(services: Services, due: DomainRow, look: Do
 /** Ends the verification of a domain whose record is missing, when its grace is over. */
 async function lose(tx: Tx, services: Services, domain: DomainRecord, now: Date): Promise<boolean> {
   const { config, log } = services
-  const { project_id, site_id, site_name } = domain
+  const { site_id, site_name } = domain
   const run = { domain_id: domain.id, attempt: domain.attempt }
   if (await markMissing(tx, run, now)) {
     const text = missingEmail(domain.domain, site_name, lastMoment(domain.proven_at ?? now, now))
-    await queueEmailToOwner(tx, project_id, text, emailOptions(services))
+    await tellOwner(tx, services, domain, text)
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'proof of the domain missing'))
     return false
   }
   if (!(await loseDomain(tx, run, now, new Date(now.getTime() + config.dns.checkIntervalMs)))) return false
-  await queueEmailToOwner(tx, project_id, lostEmail(domain.domain, site_name), emailOptions(services))
+  await tellOwner(tx, services, domain, lostEmail(domain.domain, site_name))
   await startWorkflow(tx, connectionStart(services, { ...domain, attempt: run.attempt + 1 }))
   await bumpRoutes(tx, { site_id })
   tx.afterCommit(() => log.warn({ ...run, domain: domain.domain }, 'domain not verified any more'))

@@ -1,6 +1,6 @@
 import { invalid } from '../../core/errors.ts'
 import { open, seal } from '../../infra/crypto/seal.ts'
-import { makeWebhookSecret } from '../../infra/forges/verify.ts'
+import { makeWebhookSecret } from '../../infra/crypto/webhook-signatures.ts'
 import { closeBranchPreviewsOfSite } from '../previews/branch-previews.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'

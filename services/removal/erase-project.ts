@@ -49,7 +49,19 @@ async function removeNow(tx: Tx, { id: site_id, name, project_id, deletion_sched
 }
 
 /** What a project owns beside its sites. Names of its removed sites are not among it: they stay reserved until their time is over. */
-const ownTables = ['uploads', 'build_minutes', 'mails', 'released_domains', 'allowances', 'form_usage', 'keys'] as const
+const ownTables = [
+  'uploads',
+  'build_minutes',
+  'mails',
+  'notifications',
+  // their deliveries go with them
+  'webhooks',
+  'webhook_events',
+  'released_domains',
+  'allowances',
+  'form_usage',
+  'keys',
+] as const
 
 /**
  * Deletes a project that is being erased once it has no site left; otherwise it does nothing. Under the project's lock.

@@ -1,5 +1,7 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
+import { notificationPeriodMs } from '../../core/notifications.ts'
+import { webhookEventPeriodMs } from '../../core/webhooks.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { deleteOldSpam } from '../forms/remove.ts'
@@ -19,6 +21,9 @@ const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => (
   mails: sql`created_at < ${before(now, emailPeriodMs)}`,
   form_rates: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
   form_usage: sql`month < ${before(now, usagePeriodMs)}::date`,
+  notifications: sql`created_at < ${before(now, notificationPeriodMs)}`,
+  // their deliveries go with them
+  webhook_events: sql`created_at < ${before(now, webhookEventPeriodMs)}`,
   git_deliveries: sql`received_at < ${before(now, deliveryPeriodMs)}`,
 })
 

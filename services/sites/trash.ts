@@ -6,6 +6,7 @@ import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { requireRoom } from '../storage/quota.ts'
 import { transact } from '../transact.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { signalWorkflows, startWorkflow } from '../workflow-messages.ts'
 import { checkSiteQuota } from './quotas.ts'
 import { lockSite, noSuchSite, type SiteRow, withChange } from './sites.ts'
@@ -42,6 +43,8 @@ export function trashSite(services: Services, { id: site_id, project_id }: Pick<
     await bumpRoutes(tx, { site_id })
     await startWorkflow(tx, trashStart({ site_id, site_name: site.name, project_id, purge_at }))
     if (cancelled) await signalWorkflows(tx, [cancelledSignal({ site_id, change_id: cancelled.id })])
+    const data = { name: site.name, purge_at: purge_at.toISOString() }
+    await recordEvent(tx, { type: 'site.trashed', project_id, site_id, data }, now)
     tx.afterCommit(() => services.log.info({ site_id, purge_at }, 'site trashed'))
     return site
   })

@@ -101,11 +101,14 @@ async function fingerprint(): Promise<string> {
     'git_connections',
     'git_deliveries',
     'git_previews',
+    'notifications',
+    'webhooks',
+    'webhook_events',
     'workflow_starts',
   ] as const
   const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))
-  // what waits for a runner or a fetcher may still be given its turn, and domains are looked at in the background
-  const moving = { turn_at: null, next_check_at: null, a_record: null, diagnostics: null }
+  // what waits for a runner or a fetcher may still be given its turn; domains are looked at and webhooks called in the background
+  const moving = { turn_at: null, next_check_at: null, a_record: null, diagnostics: null, failing_since: null }
   const sorted = rows.map((table) => table.map((row) => JSON.stringify({ ...row, ...moving })).sort())
   return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
 }

@@ -3,6 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations/index.ts'
 import { operatorOperations } from '../../api/operator/index.ts'
+import { insertNotification } from '../../services/notifications/notifications.ts'
+import { transact } from '../../services/transact.ts'
 import { deployFiles, makeSite, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { makeFormSite } from './form-site.ts'
@@ -119,6 +121,19 @@ const shown = (project: TestProject): Record<string, () => Promise<Input>> => {
       return { site_id }
     },
     set_custom_domain: async () => ({ ...(await ofSite()), domain: 'www.example.org' }),
+    async list_notifications() {
+      const { site_id, deploy_id } = await ofDeploy()
+      const texts = { title: 'A deploy of Field notes has failed', message: 'npm run build ended with exit code 1' }
+      const notification = { kind: 'deploy_failed', ...texts, site_id, deploy_id } as const
+      await transact(w, (tx) => insertNotification(tx, project.id, notification, new Date()))
+      return {}
+    },
+    create_webhook: async () => ({ url: 'https://hooks.example.com/plinth', events: ['deploy.succeeded', 'deploy.failed'] }),
+    async list_webhooks() {
+      const json = { url: 'https://hooks.example.com/plinth', events: ['deploy.succeeded', 'deploy.failed'] }
+      await w.call('POST /api/v1/webhooks', { key: project.key, json })
+      return {}
+    },
   }
 }
 

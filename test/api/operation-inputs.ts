@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { jsonb } from '../../infra/db/jsonb.ts'
 import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
 import type { TestProject, World } from '../world.ts'
@@ -56,6 +57,34 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     const { site_id } = (await ofRepository()) as { site_id: string }
     const preview = await openPreview(w, owner, site_id, { ref: 'pull:7', fetch_ref: 'refs/pull/7/head', from_fork: true })
     return { site_id, preview_id: preview.id }
+  }
+
+  async function ofWebhook(): Promise<Input> {
+    // a project may have few
+    await w.db.deleteFrom('webhooks').where('project_id', '=', owner.id).execute()
+    const json = { url: 'https://hooks.example.com/plinth', events: ['form.received'] }
+    const { body } = await w.call('POST /api/v1/webhooks', { key: owner.key, json })
+    return { webhook_id: body.id }
+  }
+
+  /** A delivery that was made already: whatever waits for a receiver would change while a test looks. */
+  async function ofDelivery(): Promise<Input> {
+    const { webhook_id } = (await ofWebhook()) as { webhook_id: string }
+    const now = new Date()
+    const told = { project_id: owner.id, type: 'form.received', data: jsonb({}), created_at: now } as const
+    const event = await w.db.insertInto('webhook_events').values(told).returning('id').executeTakeFirstOrThrow()
+    const entry = { at: now.toISOString(), status: 204, duration_ms: 120, error: null }
+    const delivery = {
+      webhook_id,
+      event_id: event.id,
+      project_id: owner.id,
+      tries: jsonb([entry]),
+      outcome: 'delivered',
+      created_at: now,
+      ended_at: now,
+    } as const
+    const { id } = await w.db.insertInto('webhook_deliveries').values(delivery).returning('id').executeTakeFirstOrThrow()
+    return { webhook_id, delivery_id: id }
   }
 
   return {
@@ -125,5 +154,13 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     set_submission_status: async () => ({ ...(await ofSubmission()), status: 'archive' }),
     delete_submission: ofSubmission,
     set_form_settings: async () => ({ ...(await ofSite()), notify_email: true }),
+    list_notifications: async () => ({}),
+    read_notifications: async () => ({ all: true }),
+    list_webhooks: async () => ({}),
+    create_webhook: async () => ({ url: 'https://hooks.example.com/plinth', events: ['form.received'] }),
+    update_webhook: async () => ({ ...(await ofWebhook()), enabled: false }),
+    delete_webhook: async () => ({ ...(await ofWebhook()), confirm: true }),
+    list_webhook_deliveries: ofDelivery,
+    redeliver_webhook: ofDelivery,
   }
 }

@@ -6,10 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { decidePush } from '../../core/git-decision.ts'
 import type { GitEvent, PullRequest, Push } from '../../core/git-events.ts'
 import { parseDelivery } from '../../core/git-push.ts'
+import { makeWebhookSecret } from '../../infra/crypto/webhook-signatures.ts'
 import { openForge } from '../../infra/forges/client.ts'
 import { guardedSend } from '../../infra/forges/send.ts'
 import { commentText } from '../../infra/forges/texts.ts'
-import { makeWebhookSecret, verifyDelivery } from '../../infra/forges/verify.ts'
+import { verifyDelivery } from '../../infra/forges/verify.ts'
 import { type Gitea, type GiteaRepository, giteaBuildTimeoutMs, startGitea } from '../infra/gitea.ts'
 
 interface Received {

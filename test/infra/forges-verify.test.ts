@@ -1,6 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { makeWebhookSecret, verifyDelivery } from '../../infra/forges/verify.ts'
+import { makeWebhookSecret } from '../../infra/crypto/webhook-signatures.ts'
+import { verifyDelivery } from '../../infra/forges/verify.ts'
 import { changeProof, readWebhook, type Webhook, webhookNames, webhookSecret, webhookSentAt } from './forges-fixtures.ts'
 
 interface Given extends Webhook {

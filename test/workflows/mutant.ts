@@ -67,3 +67,7 @@ export async function reportToForge(input: ForgeReportsInput): Promise<void> {
 export async function sendEmail(): Promise<void> {
   await sleep(1)
 }
+
+export async function deliverWebhook(): Promise<void> {
+  await sleep(1)
+}

@@ -21,6 +21,7 @@ import {
 } from '../../services/certificates/certificates.ts'
 import { deleteDnsChallenge, insertDnsChallenge } from '../../services/certificates/dns-challenges.ts'
 import { startDueOrders } from '../../services/certificates/due-orders.ts'
+import { giveUpOrder, postponeOrder } from '../../services/certificates/failures.ts'
 import type { Services } from '../../services/services.ts'
 import type { CertificateActivities, OrderResult, OrderStep } from '../contract/certificates.ts'
 
@@ -34,7 +35,7 @@ const rateLimitPauses = 60
 
 /** The steps of an order. The row decides, and the key of a new certificate leaves its activity only sealed. */
 export function createCertificateActivities(deps: CertificateActivityDeps): CertificateActivities {
-  const { db, config, log, clock } = deps
+  const { config, log, clock } = deps
   const authorities = openAuthorities(config, deps.orderPatienceMs)
   const challenges = openChallenges(deps, authorities.account.thumbprint)
 
@@ -65,11 +66,11 @@ export function createCertificateActivities(deps: CertificateActivityDeps): Cert
       }),
 
     async postponeOrder({ error, tries, next_try_at, ...step }) {
-      return await setOrderError(db, step, { error, tries, next_try_at: new Date(next_try_at) })
+      return await postponeOrder(deps, step, { error, tries, next_try_at: new Date(next_try_at) })
     },
 
     async giveUpOrder({ error, ...step }) {
-      await endOrder(db, step, { renew_at: new Date(clock().getTime() + afterGivingUpMs), error })
+      await giveUpOrder(deps, step, { renew_at: new Date(clock().getTime() + afterGivingUpMs), error })
       log.error({ ...runOf(step), error }, 'certificate order given up')
     },
 

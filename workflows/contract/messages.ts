@@ -1,11 +1,11 @@
 import type { SearchAttribute } from '../../core/search-attributes.ts'
 
-/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges. */
-export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report' } as const
+/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges, `webhook` for slow receivers of webhooks. */
+export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report', webhook: 'webhook' } as const
 
 /** Signals of workflows. Each says "look again" or reports a fact; a deploy ends well even when they are lost. */
 export const signals = {
-  /** An earlier build of the site or the project has ended, so a permit may be free. */
+  /** An earlier build or delivery of the project has ended, so a permit may be free. */
   permit: 'permit',
   /** The deploy was cancelled: end what runs. */
   cancel: 'cancel',

@@ -6,6 +6,7 @@ import type { WorkflowSignal, WorkflowStart } from './messages.ts'
 import type { ForgeReportsInput } from './reports.ts'
 import type { SubdomainChangeInput, TrashInput } from './sites.ts'
 import type { ScrubInput, SweepInput } from './storage.ts'
+import type { DeliveryInput } from './webhooks.ts'
 
 /** The input of each workflow type, which is the name of its function. */
 export interface WorkflowInputs {
@@ -16,6 +17,7 @@ export interface WorkflowInputs {
   readonly switchSubdomain: SubdomainChangeInput
   readonly reportToForge: ForgeReportsInput
   readonly sendEmail: EmailInput
+  readonly deliverWebhook: DeliveryInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
   /** This workflow and the next one take no input. */

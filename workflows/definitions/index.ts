@@ -1,5 +1,6 @@
 // the bundle that the control worker runs: every workflow type by its name
 export { connectDomain } from './connect-domain.ts'
+export { deliverWebhook } from './deliver-webhook.ts'
 export { deploy } from './deploy.ts'
 export { expireTrashedSite } from './expire-trashed-site.ts'
 export { issueCertificate } from './issue-certificate.ts'

@@ -1,0 +1,74 @@
+import { cancellationSignal } from '@temporalio/activity'
+import { isDelivered, messageId } from '../../core/webhooks.ts'
+import { open } from '../../infra/crypto/seal.ts'
+import { signatureHeaders } from '../../infra/crypto/webhook-signatures.ts'
+import { FetchError } from '../../infra/net/fetch-error.ts'
+import type { GuardedResponse } from '../../infra/net/guarded-fetch.ts'
+import type { Services } from '../../services/services.ts'
+import { endTry, findMessage, takeTry } from '../../services/webhooks/tries.ts'
+import { secretOf } from '../../services/webhooks/webhooks.ts'
+import type { DeliveryResult, WebhookActivities } from '../contract/webhooks.ts'
+
+/** The time limit of one try, with the name's look-up and the response. */
+const timeoutMs = 10_000
+/** A longer response is cut off: its status has been read. */
+const maxResponseBytes = 4096
+const maxErrorLength = 300
+
+/** The steps of a delivery. Its payload and secret stay in its activity. */
+export function createWebhookActivities(services: Services): WebhookActivities {
+  const { db, config, keyring, clock, log } = services
+
+  async function post(url: string, headers: Record<string, string>, body: string): Promise<DeliveryResult> {
+    // undici takes 8 MiB, which a platform without webhooks does not need
+    const { openGuardedClient } = await import('../../infra/net/guarded-fetch.ts')
+    const { allowPrivate } = config.webhooks
+    await using client = openGuardedClient({ allowPrivate, timeoutMs, signal: cancellationSignal() })
+    const begun = performance.now()
+    const ended = (status: number | null, error: string | null): DeliveryResult => {
+      const duration_ms = Math.round(performance.now() - begun)
+      return { status, duration_ms, error: error?.slice(0, maxErrorLength).toWellFormed() ?? null }
+    }
+    try {
+      const sent = { url, method: 'POST', headers, body: Buffer.from(body), maxBytes: maxResponseBytes } as const
+      const response = await client.request(sent)
+      const { status } = response
+      await drop(response)
+      return ended(status, isDelivered(status) ? null : failureOf(status))
+    } catch (error) {
+      if (!(error instanceof FetchError)) throw error
+      return ended(null, error.message)
+    }
+  }
+
+  return {
+    takeTry: (input) => takeTry(services, input),
+
+    async sendDelivery({ delivery_id }) {
+      const message = await findMessage(db, delivery_id)
+      if (!message) return { status: null, duration_ms: 0, error: 'the webhook is disabled or gone' }
+      const { webhook_id, url, secret_sealed, event_id, type, data, created_at } = message
+      const body = JSON.stringify({ type, timestamp: created_at.toISOString(), data })
+      const secret = open(keyring, secret_sealed, secretOf(webhook_id))
+      const signed = signatureHeaders(secret, { id: messageId(event_id), sentAt: clock(), body })
+      const result = await post(url, { 'content-type': 'application/json', 'user-agent': 'Plinth-Webhooks', ...signed }, body)
+      // the error may name the host
+      log.info({ delivery_id, webhook_id, status: result.status, duration_ms: result.duration_ms }, 'webhook called')
+      return result
+    },
+
+    endTry: ({ result, ...input }) => endTry(services, input, result),
+  }
+}
+
+const failureOf = (status: number) =>
+  status >= 300 && status < 400 ? `the answer was ${status}; redirects are not followed` : `the answer was ${status}`
+
+/** Reads the beginning of a response, so that its connection ends well; what follows does not matter. */
+async function drop({ body }: GuardedResponse): Promise<void> {
+  try {
+    for await (const _chunk of body);
+  } catch (error) {
+    if (!(error instanceof FetchError)) throw error
+  }
+}
