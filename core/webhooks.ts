@@ -49,7 +49,6 @@ export const maxWebhooksPerProject = 20
 export const maxWaitingDeliveries = 500
 /** Tries of one project that are under way at once, in all processes. */
 export const maxTriesUnderWay = 4
-export const maxDeliveryTries = 8
 /** A webhook that has failed for this long without any success is disabled. */
 export const webhookFailurePeriodMs = 24 * 3_600_000
 /** Events and their deliveries are kept this long. */
