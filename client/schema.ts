@@ -934,6 +934,150 @@ export interface paths {
         patch: operations["set_form_settings"];
         trace?: never;
     };
+    "/api/v1/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List notifications
+         * @description Lists what the owner of the project should know, newest first: failed deploys, and news of domains, certificates and webhooks.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_notifications"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark notifications as read
+         * @description Marks the named notifications as read, or all of them. Unknown ids are ignored.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["read_notifications"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks
+         * @description Lists the webhooks of the project, oldest first, without their secrets.
+         *
+         *     Needs the `full` scope.
+         */
+        get: operations["list_webhooks"];
+        put?: never;
+        /**
+         * Create a webhook
+         * @description Creates a webhook: the platform posts the events to its address, signed as Standard Webhooks say. The secret is shown only once.
+         *
+         *     Needs the `full` scope.
+         */
+        post: operations["create_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook
+         * @description Deletes a webhook with its deliveries: it is not called any more.
+         *
+         *     Needs the `full` scope.
+         */
+        delete: operations["delete_webhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a webhook
+         * @description Changes the given members of a webhook. Disabling it ends its waiting deliveries; events that happen while it is disabled are not delivered later.
+         *
+         *     Needs the `full` scope.
+         */
+        patch: operations["update_webhook"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deliveries
+         * @description Lists the deliveries of a webhook in the last 30 days, newest first, with the status and duration of each try.
+         *
+         *     Needs the `full` scope.
+         */
+        get: operations["list_webhook_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Repeat a delivery
+         * @description Delivers an event to its webhook once more, as a new delivery with the same message id.
+         *
+         *     Needs the `full` scope.
+         */
+        post: operations["redeliver_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1478,6 +1622,89 @@ export interface components {
             ip_country: string | null;
             user_agent: string | null;
         };
+        Notifications: {
+            /** @description How many of all were not marked as read. */
+            unread: number;
+            notifications: components["schemas"]["Notification"][];
+        };
+        Notification: {
+            /** Format: uuid */
+            id: string;
+            /** @enum {string} */
+            kind: "deploy_failed" | "domain_live" | "domain_uncertified" | "domain_given_up" | "domain_replaced" | "domain_missing" | "domain_lost" | "certificate_failing" | "webhook_disabled";
+            /** @description One line. */
+            title: string;
+            /** @description What has happened and what to do, as plain text. */
+            message: string;
+            /** @description The site that it is about, which may be gone. */
+            site_id: string | null;
+            /** @description The deploy that it is about, which may be gone. */
+            deploy_id: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** @description When it was marked as read. */
+            read_at: string | null;
+        };
+        Webhook: {
+            /** Format: uuid */
+            id: string;
+            url: string;
+            events: ("deploy.succeeded" | "deploy.failed" | "domain.live" | "certificate.failing" | "form.received" | "site.trashed")[];
+            /** @description The site whose events it is called for; null for all sites of the project. */
+            site_id: string | null;
+            enabled: boolean;
+            /** @description Why the platform has disabled it. */
+            disabled_reason: string | null;
+            /** @description The first failed try since the latest success; after 24 hours it is disabled. */
+            failing_since: string | null;
+            /** @description When events were last not delivered, because too many deliveries were waiting. */
+            overflowed_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+        };
+        NewWebhook: {
+            /** Format: uuid */
+            id: string;
+            url: string;
+            events: ("deploy.succeeded" | "deploy.failed" | "domain.live" | "certificate.failing" | "form.received" | "site.trashed")[];
+            /** @description The site whose events it is called for; null for all sites of the project. */
+            site_id: string | null;
+            enabled: boolean;
+            /** @description Why the platform has disabled it. */
+            disabled_reason: string | null;
+            /** @description The first failed try since the latest success; after 24 hours it is disabled. */
+            failing_since: string | null;
+            /** @description When events were last not delivered, because too many deliveries were waiting. */
+            overflowed_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Proves deliveries to their receiver: whsec_ and the key in base64. */
+            secret: string;
+        };
+        Delivery: {
+            /** Format: uuid */
+            id: string;
+            /** @description The header webhook-id; the same for every delivery of the event. */
+            message_id: string;
+            /** @enum {string} */
+            type: "deploy.succeeded" | "deploy.failed" | "domain.live" | "certificate.failing" | "form.received" | "site.trashed";
+            /** @enum {string} */
+            state: "waiting" | "delivered" | "failed";
+            tries: {
+                /** Format: date-time */
+                at: string;
+                /** @description The HTTP status; null without a response. */
+                status: number | null;
+                duration_ms: number;
+                /** @description Null for a success. */
+                error: string | null;
+            }[];
+            /** @description When the next try is due at the earliest; null when there is none. */
+            next_try_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            ended_at: string | null;
+        };
     };
     responses: {
         /** @description The key is missing, unknown or revoked. */
@@ -1527,7 +1754,7 @@ export interface components {
                 /** @description Seconds after which the request may succeed. */
                 "Retry-After": number;
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "too_many_requests" | "rate_limited" | "quota_build_minutes" | "rate_deploys" | "rate_domains" | "rate_look_ups" | "rate_subdomain_changes" | "rate_requests";
+                "Plinth-Error": "too_many_requests" | "rate_limited" | "quota_build_minutes" | "rate_deploys" | "rate_domains" | "rate_look_ups" | "rate_subdomain_changes" | "rate_redeliveries" | "rate_requests";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -1594,7 +1821,7 @@ export interface components {
         Conflict: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "not_connected";
+                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_webhooks" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -4729,6 +4956,330 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_notifications: {
+        parameters: {
+            query?: {
+                /** @description true lists only those that were not marked as read. */
+                unread?: boolean;
+                /** @description Clamped to 1 to 200. */
+                limit?: number;
+                /** @description How many of the newest are left out. */
+                offset?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notifications"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    read_notifications: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "all": true
+                 *     }
+                 */
+                "application/json": {
+                    ids?: string[];
+                    /**
+                     * @description Instead of ids.
+                     * @constant
+                     */
+                    all?: true;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_webhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    create_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://hooks.example.com/plinth",
+                 *       "events": [
+                 *         "deploy.succeeded",
+                 *         "deploy.failed"
+                 *       ]
+                 *     }
+                 */
+                "application/json": {
+                    /** @description A public https address on port 443. */
+                    url: string;
+                    /** @description The events it is called for. */
+                    events: ("deploy.succeeded" | "deploy.failed" | "domain.live" | "certificate.failing" | "form.received" | "site.trashed")[];
+                    /**
+                     * Format: uuid
+                     * @description Only events of this site; otherwise of all sites.
+                     */
+                    site_id?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    update_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": true
+                 *     }
+                 */
+                "application/json": {
+                    /** @description A public https address on port 443. */
+                    url?: string;
+                    /** @description The events it is called for. */
+                    events?: ("deploy.succeeded" | "deploy.failed" | "domain.live" | "certificate.failing" | "form.received" | "site.trashed")[];
+                    enabled?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_webhook_deliveries: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description Id of the last delivery of the previous page. */
+                before?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Delivery"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    redeliver_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the webhook. */
+                webhook_id: string;
+                /** @description Id of the delivery. */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Delivery"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
