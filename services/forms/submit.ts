@@ -8,6 +8,7 @@ import { isVerifiedDomain } from '../domain-predicates.ts'
 import { type ProjectRow, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
+import { recordFormReceived } from '../webhooks/events.ts'
 import { type RateBlock, takeRates } from './rates.ts'
 import { countInProject, countOnSite } from './site-forms.ts'
 import { charge, chargeFarBelow, isNearLimit, spamLimit } from './usage.ts'
@@ -132,7 +133,10 @@ async function insert(tx: Tx, { site_id, project_id }: FormSite, post: Submitted
     from sites where id = ${site_id} and project_id = ${project_id} and deletion_scheduled_at is null for key share
     on conflict (site_id, request_id) do nothing
     returning id`.execute(tx)
-  if (rows.length === 0) throw new Undone({ kind: (await findFormSite(tx, site_id)) ? 'duplicate' : 'gone' })
+  const [inserted] = rows
+  if (!inserted) throw new Undone({ kind: (await findFormSite(tx, site_id)) ? 'duplicate' : 'gone' })
   await countOnSite(tx, { site_id, project_id }, { [status]: 1, ...(hidden_no !== null && { hidden: 1 }) })
+  const isShown = status === 'verified' && hidden_no === null
+  if (isShown) await recordFormReceived(tx, { project_id, site_id, submission_id: inserted.id }, created_at)
   return { kind: 'accepted' }
 }

@@ -21,7 +21,7 @@ interface NewNotification {
 export async function insertNotification(
   tx: Tx,
   project_id: string,
-  { kind, site_id, deploy_id = undefined, ...texts }: NewNotification,
+  { kind, site_id, deploy_id, ...texts }: NewNotification,
   now: Date,
 ): Promise<void> {
   const row = { project_id, kind, site_id, deploy_id: deploy_id ?? null, ...notificationTexts(texts), created_at: now }

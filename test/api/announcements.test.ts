@@ -31,7 +31,11 @@ async function verifiedDomain() {
 const eventsOf = ({ id }: TestProject) =>
   w.db.selectFrom('webhook_events').select(['type', 'data']).where('project_id', '=', id).orderBy('id').execute()
 const notificationsOf = async ({ key }: TestProject) =>
-  (await w.call('GET /api/v1/notifications', { key })).body.notifications.map(({ kind, title, site_id }: any) => ({ kind, title, site_id }))
+  (await w.call('GET /api/v1/notifications', { key })).body.notifications.map(({ kind, title, site_id }: any) => ({
+    kind,
+    title,
+    site_id,
+  }))
 
 test('E33: a domain that goes live is told once', async () => {
   const { owner, site_id, domain_id, domain } = await verifiedDomain()

@@ -9,8 +9,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { maxTriesUnderWay, maxWaitingDeliveries } from '../../core/webhooks.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import { transact } from '../../services/transact.ts'
-import { recordEvent, recordFormReceived } from '../../services/webhooks/events.ts'
+import { recordEvent } from '../../services/webhooks/events.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
+import { makeFormSite } from '../api/form-site.ts'
 import { archiveOf, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
@@ -131,14 +132,20 @@ describe('E33: the events of a project', () => {
     for (const webhook of silent) expect(bodiesAt(webhook.path)).toEqual([])
   })
 
-  test('form.received names the submission', async () => {
+  test('form.received names the submission; spam and a form whose trap was filled in are no event', async () => {
     const owner = await w.project()
     const webhook = await makeWebhook(owner, { events: ['form.received'] })
-    const form = { project_id: owner.id, site_id: nowhere, submission_id: nowhere }
-    await transact(w, (tx) => recordFormReceived(tx, form, w.clock()))
+    const site = await makeFormSite(w, owner)
+    expect((await site.post({ message: 'a bot', _hp_name: 'x' })).status).toBe(200)
+    expect((await site.post({ message: 'too quick', _submit_time: Date.now() })).status).toBe(200)
+    expect((await site.post({ message: 'hello' })).status).toBe(200)
+    const inbox = await w.call(`GET /api/v1/forms/submissions?site=${site.id}&status=verified`, { key: owner.key })
+    const [{ id: submission_id }] = inbox.body.items
     await expect
       .poll(() => bodiesAt(webhook.path), soon)
-      .toMatchObject([{ type: 'form.received', data: { site_id: nowhere, submission_id: nowhere } }])
+      .toMatchObject([{ type: 'form.received', data: { site_id: site.id, submission_id } }])
+    const { body: deliveries } = await w.call(`GET /api/v1/webhooks/${webhook.id}/deliveries`, { key: owner.key })
+    expect(deliveries).toHaveLength(1)
   })
 
   test('a change that is rolled back is no event', async () => {
@@ -161,8 +168,8 @@ describe('E33: a delivery', () => {
     await emit(owner)
     await expect.poll(() => received.length, soon).toBe(1)
     const { headers, body } = received[0] as Received
-    const id = headers['webhook-id']
-    const time = headers['webhook-timestamp']
+    const id = String(headers['webhook-id'])
+    const time = String(headers['webhook-timestamp'])
     const key = Buffer.from(webhook.secret.slice('whsec_'.length), 'base64')
     const expected = createHmac('sha256', key).update(`${id}.${time}.${body}`).digest('base64')
     expect(headers).toMatchObject({
