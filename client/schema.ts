@@ -4993,6 +4993,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "unread": 1,
+                     *       "notifications": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "kind": "deploy_failed",
+                     *           "title": "A deploy of Field notes has failed",
+                     *           "message": "npm run build ended with exit code 1",
+                     *           "site_id": "01990000-0000-7000-8000-000000000002",
+                     *           "deploy_id": "01990000-0000-7000-8000-000000000003",
+                     *           "created_at": "2026-09-07T10:30:00.000Z",
+                     *           "read_at": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Notifications"];
                 };
             };
@@ -5038,6 +5055,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -5069,6 +5091,24 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "url": "https://hooks.example.com/plinth",
+                     *         "events": [
+                     *           "deploy.succeeded",
+                     *           "deploy.failed"
+                     *         ],
+                     *         "site_id": null,
+                     *         "enabled": true,
+                     *         "disabled_reason": null,
+                     *         "failing_since": null,
+                     *         "overflowed_at": null,
+                     *         "created_at": "2026-09-07T10:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Webhook"][];
                 };
             };
@@ -5120,6 +5160,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "url": "https://hooks.example.com/plinth",
+                     *       "events": [
+                     *         "deploy.succeeded",
+                     *         "deploy.failed"
+                     *       ],
+                     *       "site_id": null,
+                     *       "enabled": true,
+                     *       "disabled_reason": null,
+                     *       "failing_since": null,
+                     *       "overflowed_at": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "secret": "whsec_00000000000000000000000000000000000000000001"
+                     *     }
+                     */
                     "application/json": components["schemas"]["NewWebhook"];
                 };
             };
@@ -5157,6 +5214,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -5204,6 +5266,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "url": "https://hooks.example.com/plinth",
+                     *       "events": [
+                     *         "form.received"
+                     *       ],
+                     *       "site_id": null,
+                     *       "enabled": false,
+                     *       "disabled_reason": null,
+                     *       "failing_since": null,
+                     *       "overflowed_at": null,
+                     *       "created_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Webhook"];
                 };
             };
@@ -5244,6 +5321,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "message_id": "msg_01990000-0000-7000-8000-000000000002",
+                     *         "type": "form.received",
+                     *         "state": "delivered",
+                     *         "tries": [
+                     *           {
+                     *             "at": "2026-09-07T10:30:00.000Z",
+                     *             "error": null,
+                     *             "status": 204,
+                     *             "duration_ms": 120
+                     *           }
+                     *         ],
+                     *         "next_try_at": null,
+                     *         "created_at": "2026-09-07T10:30:00.000Z",
+                     *         "ended_at": "2026-09-07T10:30:00.000Z"
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["Delivery"][];
                 };
             };
@@ -5279,6 +5377,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "message_id": "msg_01990000-0000-7000-8000-000000000002",
+                     *       "type": "form.received",
+                     *       "state": "waiting",
+                     *       "tries": [],
+                     *       "next_try_at": "2026-09-07T10:30:00.000Z",
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "ended_at": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Delivery"];
                 };
             };

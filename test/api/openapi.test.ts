@@ -78,19 +78,24 @@ test('O03: every example of the document runs as it is', async () => {
     'connect_git',
     'set_submission_status',
     'set_form_settings',
+    'read_notifications',
+    'create_webhook',
+    'update_webhook',
   ])
   const form = await makeFormSite(w, owner)
   await form.post({ name: 'Ada' })
   const submission = await w.db.selectFrom('form_submissions').select('id').executeTakeFirstOrThrow()
   let siteId = ''
+  let webhookId = ''
   let last: any
-  for (const { route, requestBody } of withExample) {
+  for (const { route, operationId, requestBody } of withExample) {
     const json = requestBody?.content['application/json']?.example
-    const ids = { site_id: siteId, name: 'API_URL', submission_id: submission.id }
+    const ids = { site_id: siteId, name: 'API_URL', submission_id: submission.id, webhook_id: webhookId }
     const path = Object.entries(ids).reduce((text, [name, id]) => text.replace(`{${name}}`, id), route)
     const { status, body } = await w.call(path, { key: owner.key, json })
     expect([route, status, body]).toEqual([route, 200, expect.anything()])
     if (siteId === '') siteId = body.id
+    if (operationId === 'create_webhook') webhookId = body.id
     if (body.source_kind) last = body
   }
   const deploy = await w.ended(last.id, owner.key)
