@@ -61,7 +61,8 @@ export function createFileCache(maxBytes: number) {
         const headersFor = rules?.headersFor
         if (!headersFor) return get(path)
         if (left || !isOwnAddress(path, at)) return withHeaders(get(path), headersFor(at), left)
-        const key = `${manifestSha256}?${at}`
+        // rules on the query may answer with different files at one path; those at their own addresses differ in length
+        const key = `${manifestSha256}?${path.length}${at}`
         const known = files.get(key)
         if (known) return known
         const file = withHeaders(get(path), headersFor(at))

@@ -167,6 +167,20 @@ describe('E32: _headers', () => {
   })
 })
 
+test('E32: with headers, a rule on the query still chooses between two files at their own addresses', async () => {
+  await edge.publish('query', {
+    notes: 'plain',
+    'notes.html': 'page',
+    _redirects: '/notes as=page /notes.html 200!',
+    _headers: '/*\n  X-Everywhere: yes',
+  })
+  const texts = async (path: string) => (await edge.ask(path, { host: `query.${platformDomain}` })).body.toString()
+  for (let round = 0; round < 2; round++) {
+    expect(await texts('/notes')).toBe('plain')
+    expect(await texts('/notes?as=page')).toBe('page')
+  }
+})
+
 describe('E32: canonical_urls', () => {
   const host = `canonical.${platformDomain}`
   test.each([
