@@ -152,7 +152,7 @@ describe('E28 through the public face', () => {
     const text = (code: string) => list.find((entry) => entry.code === code).message
     expect(text('broken_link')).toBe('The page points to 3 things that are not there: a.png, /gone.html, gone/.')
     expect(list.filter((entry) => entry.code.endsWith('_ignored')).map((entry) => entry.message)).toEqual([
-      'Line 2 of _redirects is left out: it has the status "410"; the statuses are 200, 301, 302, 303, 307, 308, 404.',
+      'Line 2 of _redirects is left out: it has the status 410, which is none of 200, 301, 302, 303, 307, 308, 404.',
       'Line 4 of _headers is left out: it sets Set-Cookie, which only the platform sets.',
       'Line 2 of _headers is left out: it sets Cache-Control, which only the platform sets.',
       'netlify.toml is not applied here.',

@@ -13,6 +13,7 @@ import { maxArchiveBytes, maxToolBodyBytes } from '../../core/limits.ts'
 import { tarGz } from '../infra/archives.ts'
 import { makeSite, openPreview, page, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { type Input, operationInputs } from './operation-inputs.ts'
 
 let w: World
 let owner: TestProject
@@ -54,6 +55,31 @@ async function callGitTools(call: Call, site_id: string): Promise<void> {
   expect(await call('deploy_git', { site_id })).toMatchObject({ source_kind: 'git' })
   expect(await call('disconnect_git', { site_id, confirm: true })).toEqual({ ok: true })
 }
+
+async function callFormTools(call: Call, rest: (path: string) => Promise<any>, site_id: string): Promise<void> {
+  const { submission_id } = await inputOf('set_submission_status')
+  expect(await call('get_forms_overview')).toEqual(await rest('forms/overview'))
+  expect(await call('get_form_submissions')).toEqual(await rest('forms/submissions'))
+  expect(await call('set_submission_status', { submission_id, status: 'archive' })).toMatchObject({ status: 'archive' })
+  expect(await call('delete_submission', { submission_id, confirm: true })).toEqual({ ok: true })
+  expect(await call('set_form_settings', { site_id, notify_email: true })).toMatchObject({ notify_email: true })
+}
+
+async function callWebhookTools(call: Call, rest: (path: string) => Promise<any>): Promise<void> {
+  const { webhook_id, delivery_id } = await inputOf('redeliver_webhook')
+  expect(await call('list_webhooks')).toEqual(await rest('webhooks'))
+  const deliveries = `webhooks/${String(webhook_id)}/deliveries`
+  expect(await call('list_webhook_deliveries', { webhook_id })).toEqual(await rest(deliveries))
+  expect(await call('redeliver_webhook', { webhook_id, delivery_id })).toMatchObject({ type: 'form.received', tries: [] })
+  expect(await call('update_webhook', { webhook_id, enabled: false })).toMatchObject({ enabled: false })
+  expect(await call('delete_webhook', { webhook_id, confirm: true })).toEqual({ ok: true })
+  const created = await call('create_webhook', { url: 'https://hooks.example.com/plinth', events: ['site.trashed'] })
+  expect(created.secret).toMatch(/^whsec_/)
+  expect(await call('list_notifications')).toEqual(await rest('notifications'))
+  expect(await call('read_notifications', { all: true })).toEqual({ ok: true })
+}
+
+const inputOf = async (name: string): Promise<Input> => (await operationInputs(w, owner)[name]?.()) ?? {}
 
 describe.each([
   ['with a handshake', 'legacy'],
@@ -117,6 +143,9 @@ describe.each([
     const moving = await call('change_site_subdomain', { site_id, subdomain: randomName(), confirm: true })
     expect((await rest(`sites/${site_id}`)).pending_subdomain.subdomain).toBe(moving.pending_subdomain)
     expect(await call('cancel_site_subdomain_change', { site_id })).toMatchObject({ site_id, pending_subdomain: null })
+    expect(await call('explain_path', { site_id, path: '/' })).toEqual(await rest(`sites/${site_id}/explain?path=/`))
+    await callFormTools(call, rest, site_id)
+    await callWebhookTools(call, rest)
     await callGitTools(call, site_id)
     expect((await call('delete_site', { site_id, confirm: true })).deletion_scheduled_at).toEqual(expect.any(String))
     expect(await call('list_trashed')).toEqual(await rest('trashed-sites'))

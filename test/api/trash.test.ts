@@ -304,8 +304,9 @@ describe('when the time in the trash is over', () => {
       where confrelid in ('sites'::regclass, 'deploys'::regclass)`.execute(w.db)
     const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
     const forms = ['form_submissions', 'site_forms']
-    const others = ['deploys', 'domains', 'preview_links', 'site_variables', 'sites', 'subdomain_changes', 'subdomains']
-    expect(rows.map((row) => row.name).sort()).toEqual([...git, ...forms, ...others].sort())
+    const subdomains = ['subdomain_changes', 'subdomains']
+    const others = ['deploys', 'domains', 'preview_links', 'retained_assets', 'site_variables', 'sites', 'webhooks']
+    expect(rows.map((row) => row.name).sort()).toEqual([...git, ...forms, ...subdomains, ...others].sort())
   })
 
   test('a storage that fails in the middle stops the removal for a while, and each deploy is given back once', async () => {
