@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { invalid } from '../../core/errors.ts'
+import { unprocessable } from '../../core/errors.ts'
 import { maxNotifications } from '../../core/notifications.ts'
 import { countUnread, listNotifications, markRead } from '../../services/notifications/notifications.ts'
 import { operation } from '../operation.ts'
@@ -51,9 +51,8 @@ export const read_notifications = operation({
   }),
   example: { all: true },
   output: Ok,
-  errors: [400],
   handler: async (ctx, { ids, all }) => {
-    if ((ids === undefined) === (all === undefined)) throw invalid('give either ids or all: true')
+    if ((ids === undefined) === (all === undefined)) throw unprocessable('give either ids or all: true')
     await markRead(ctx, ctx.caller.project_id, ids)
     return { ok: true as const }
   },

@@ -60,7 +60,7 @@ describe('E35: notifications', () => {
   })
 
   test.each([[{}], [{ ids: ['00000000-0000-7000-8000-000000000000'], all: true }]])('are not marked by %j', async (json) =>
-    expect((await read(await w.project(), json)).status).toBe(400),
+    expect((await read(await w.project(), json)).status).toBe(422),
   )
 
   test.each([[{ ids: [] }], [{ ids: ['x'] }], [{ all: false }], [{ ids: Array.from({ length: 501 }, () => 'x') }]])(
