@@ -18,13 +18,7 @@ export const followParameters = {
       .default(false)
       .describe('true streams server-sent events until the log ends, as does `Accept: text/event-stream`.'),
   },
-  header: {
-    'Last-Event-ID': z
-      .string()
-      .meta({ pattern: '^[0-9]{1,15}$' })
-      .optional()
-      .describe('When following: the id of the last event received.'),
-  },
+  header: { 'Last-Event-ID': z.string().optional().describe('When following: the id of the last event received.') },
 }
 
 /** The operation as the request wants it: with a response, or with a stream of events instead. */
