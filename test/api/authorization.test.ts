@@ -107,8 +107,9 @@ async function fingerprint(): Promise<string> {
     'workflow_starts',
   ] as const
   const rows = await Promise.all(tables.map((table) => w.db.selectFrom(table).selectAll().execute()))
-  // what waits for a runner or a fetcher may still be given its turn; domains are looked at and webhooks called in the background
-  const moving = { turn_at: null, next_check_at: null, a_record: null, diagnostics: null, failing_since: null }
+  // what waits for a runner or a fetcher may still be given its turn; deploys are checked, domains looked at and webhooks called in the background
+  const background = { a_record: null, diagnostics: null, failing_since: null, recommendations: null }
+  const moving = { ...background, turn_at: null, next_check_at: null }
   const sorted = rows.map((table) => table.map((row) => JSON.stringify({ ...row, ...moving })).sort())
   return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
 }
