@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { storeManifest } from '../infra/cas/manifests.ts'
 import { readSiteRules } from '../infra/cas/site-rules.ts'
-import type { CheckResult } from '../services/checks/find-recommendations.ts'
+import type { CheckOptions, CheckResult } from '../services/checks/find-recommendations.ts'
 import { acceptDeploy, type StoredFiles } from '../services/deploys/accept.ts'
 import { type DeployRow, setRecommendations } from '../services/deploys/deploys.ts'
 import type { SiteRow } from '../services/sites/sites.ts'
@@ -29,14 +29,14 @@ export async function acceptFiles(
   upload: PendingUpload,
 ): Promise<z.input<typeof Deploy>> {
   const { skipped_paths, ...request } = set
-  const { rules } = await readSiteRules(upload.objects, set.files)
-  const manifest_sha256 = await storeManifest(upload.objects, set.files, rules)
+  const compiled = await readSiteRules(upload.objects, set.files)
+  const manifest_sha256 = await storeManifest(upload.objects, set.files, compiled.rules)
   const total_bytes = set.files.reduce((sum, file) => sum + file.size, 0)
   const deploy = { ...request, copy: { manifest_sha256, file_count: set.files.length, total_bytes, skipped_paths } }
   if (!site.checks_enabled) return await deployView(ctx, await acceptDeploy(ctx, site, deploy, upload))
   const refusal = new AbortController()
   let result: CheckResult | undefined
-  const checking = checkFiles(ctx, deploy.files, upload, refusal.signal).then((ended) => {
+  const checking = checkFiles(ctx, deploy.files, { objects: upload.objects, compiled, signal: refusal.signal }).then((ended) => {
     result = ended
     return ended
   })
@@ -55,14 +55,13 @@ export async function acceptFiles(
 async function checkFiles(
   ctx: Context,
   files: readonly ManifestEntry[],
-  { objects }: PendingUpload,
-  signal: AbortSignal,
+  options: Required<Pick<CheckOptions, 'objects' | 'compiled' | 'signal'>>,
 ): Promise<CheckResult> {
   try {
-    return await ctx.siteChecks.findRecommendations(files, { payer: ctx.caller.project_id, budgetMs, signal, objects })
+    return await ctx.siteChecks.findRecommendations(files, { payer: ctx.caller.project_id, budgetMs, ...options })
   } catch (error) {
     // the files of a refused deploy are gone
-    if (!signal.aborted) ctx.log.error({ err: error }, 'site checks failed')
+    if (!options.signal.aborted) ctx.log.error({ err: error }, 'site checks failed')
     return { recommendations: [], complete: false }
   }
 }

@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { AppError, invalid } from '../core/errors.ts'
 import { maxToolBodyBytes, minBodyBytesPerSecond, slowBodyGraceMs, smallBodyBytes } from '../core/limits.ts'
 
-const mediaTypeOf = (request: IncomingMessage) =>
+/** The media type of the body without its parameters, in lower case; empty when there is none. */
+export const mediaTypeOf = (request: IncomingMessage): string =>
   (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 
 export function announcedBytes(request: IncomingMessage): number | undefined {
@@ -19,16 +20,23 @@ const unsupported = (message: string) => new AppError('unsupported_media_type', 
 /** @throws AppError `unsupported_media_type` naming what is accepted */
 export function requireMediaType(request: IncomingMessage, accepted: readonly string[]): void {
   if (!accepted.includes(mediaTypeOf(request))) throw unsupported(`send this request with Content-Type: ${accepted.join(' or ')}`)
-  const encoding = request.headers['content-encoding']?.trim().toLowerCase()
-  if (encoding !== undefined && encoding !== '' && encoding !== 'identity') {
-    throw unsupported('send the body without Content-Encoding; it is taken as it is')
-  }
+  if (isEncoded(request)) throw unsupported('send the body without Content-Encoding; it is taken as it is')
+}
+
+/** The charset that the media type of the body names. */
+export const charsetOf = (request: IncomingMessage): string | undefined =>
+  /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(request.headers['content-type'] ?? '')?.[1]
+
+/** Whether the body has a Content-Encoding, such as a compression. */
+export function isEncoded({ headers }: IncomingMessage): boolean {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+  return encoding !== '' && encoding !== 'identity'
 }
 
 /** @throws AppError `unsupported_media_type` unless it is JSON in UTF-8, as RFC 8259 has it */
 export function requireJson(request: IncomingMessage): void {
   requireMediaType(request, ['application/json'])
-  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(request.headers['content-type'] ?? '')?.[1]
+  const charset = charsetOf(request)
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) throw unsupported(`send JSON in UTF-8, not in ${charset}`)
 }
 

@@ -1,6 +1,7 @@
 import type { PlanName } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import type { PermanentTokens } from '../infra/crypto/permanent-tokens.ts'
+import type { ResizeLogo } from '../infra/images/resize-logo.ts'
 import type { SiteChecks } from '../services/checks/find-recommendations.ts'
 import type { LookUpDomain } from '../services/domains/look-up.ts'
 import type { FindDefaultBranch } from '../services/git/default-branch.ts'
@@ -12,6 +13,7 @@ import type { LogFollowers } from './follow-logs.ts'
 /** The dependencies of the control plane, made once per process. */
 export interface Deps extends Services {
   readonly permanentTokens: PermanentTokens
+  readonly resizeLogo: ResizeLogo
   readonly logFollowers: LogFollowers
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain

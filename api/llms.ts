@@ -1,9 +1,11 @@
 import type { Operation } from './operation.ts'
+import { submit_form } from './visitor/form-operation.ts'
 
 /** The index for language models in the form of llmstxt.org. */
 export function llmsText(operations: readonly Operation[], tags: Readonly<Record<string, string>>, baseUrl: string): string {
   const groups = Object.entries(Object.groupBy(operations, (op) => op.tag)).map(
-    ([tag, members = []]) => `## ${tag}\n\n${tags[tag] ?? ''}\n\n${members.map((op) => entry(op, baseUrl)).join('\n')}\n`,
+    ([tag, members = []]) =>
+      `## ${tag}\n\n${tags[tag] ?? ''}\n\n${[...members.map((op) => entry(op, baseUrl)), ...publicEntries(tag, baseUrl)].join('\n')}\n`,
   )
   return `# Plinth
 
@@ -23,4 +25,9 @@ ${groups.join('\n')}`
 function entry(op: Operation, baseUrl: string): string {
   const faces = [op.rest, op.tool ? `tool ${op.id}` : undefined].filter((face) => face !== undefined)
   return `- [${op.title}](${baseUrl}/docs#${op.id}): ${faces.join(', ')}. ${op.summary}`
+}
+
+function publicEntries(tag: string, baseUrl: string): string[] {
+  const { id, title, method, path, summary } = submit_form
+  return tag === submit_form.tag ? [`- [${title}](${baseUrl}/docs#${id}): ${method} ${path}. ${summary}`] : []
 }

@@ -9,6 +9,7 @@ import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
 import { openDatabase } from '../infra/db/database.ts'
+import { createLogoResizer } from '../infra/images/resize-logo.ts'
 import { createLogger } from '../infra/log.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
@@ -55,6 +56,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     logFollowers: createLogFollowers({ db, buildLogs, log }),
     previewTokens: createPreviewTokens(secretKey),
     permanentTokens: createPermanentTokens(secretKey),
+    resizeLogo: createLogoResizer(),
     keyring: openKeyring(secretKey),
     siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     lookUpDomain: openDomainLookUp(config),

@@ -10,6 +10,7 @@ import { followParameters } from './event-stream.ts'
 import { codesOf } from './http-errors.ts'
 import type { ErrorStatus, Operation } from './operation.ts'
 import { type RestShape, restShape } from './rest.ts'
+import { submit_form, submitFormObject } from './visitor/form-operation.ts'
 
 const ErrorBody = z.object({ message: z.string().describe('What is wrong and what to do.') }).meta({ id: 'Error' })
 
@@ -72,6 +73,8 @@ interface Face {
   readonly title: string
   readonly description: string
   readonly scheme: { readonly name: string; readonly bearerFormat?: string; readonly description: string }
+  /** What visitors use without a key. */
+  readonly publicPaths?: Readonly<Record<string, Record<string, ZodOpenApiOperationObject>>>
 }
 
 const answers =
@@ -87,6 +90,7 @@ export const faces = {
       bearerFormat: 'svc_<id>_<secret>',
       description: 'A project key. Its scope is readonly, editor or full; each includes the lower ones.',
     },
+    publicPaths: { [submit_form.path]: { post: submitFormObject } },
   },
   operator: {
     title: 'Plinth for operators',
@@ -103,7 +107,7 @@ export function openApiDocument(
   operations: readonly Operation[],
   tags: Readonly<Record<string, string>>,
   serverUrl: string,
-  { title, description, scheme: { name, ...scheme } }: Face = faces.projects,
+  { title, description, scheme: { name, ...scheme }, publicPaths }: Face = faces.projects,
 ) {
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const op of operations) {
@@ -126,7 +130,7 @@ export function openApiDocument(
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     security: [{ [name]: [] }],
     components: { securitySchemes: { [name]: { type: 'http', scheme: 'bearer', ...scheme } } },
-    paths,
+    paths: { ...paths, ...publicPaths },
   })
 }
 

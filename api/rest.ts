@@ -44,15 +44,24 @@ export function restShape(op: Operation): RestShape | undefined {
   }
 }
 
-/** Makes the routes of all operations in REST. `enter` identifies the caller. */
+/**
+ * Makes the routes of all operations in REST. As in OpenAPI, a path without names goes before those with: `/submissions/export` is no submission.
+ * `enter` identifies the caller.
+ */
 export function restRouter<C extends Context>(operations: readonly Operation[], enter: (koa: Koa) => Promise<C>): Router {
   // one path for each operation: neither a trailing slash nor another case matches
   const router = new Router({ strict: true, sensitive: true })
+  const shapes = operations.map(restShape).filter((shape) => shape !== undefined)
+  const pathsWithoutNames = new Set(shapes.filter(({ pathNames }) => pathNames.length === 0).map(({ path }) => path))
   for (const op of operations) {
     const shape = restShape(op)
     if (!shape) continue
     const route: Route = { op, shape, bounds: jsonBoundsOf(op) }
-    router.register(shape.path.replaceAll(/\{(\w+)\}/g, ':$1'), [shape.method], async (koa) => {
+    router.register(shape.path.replaceAll(/\{(\w+)\}/g, ':$1'), [shape.method], async (koa, next) => {
+      if (shape.pathNames.length > 0 && pathsWithoutNames.has(koa.path)) {
+        await next()
+        return
+      }
       const ctx = await enter(koa)
       authorize(op, ctx)
       await using held = new AsyncDisposableStack()
@@ -149,7 +158,9 @@ function fromText(schema: unknown, text: string): unknown {
 
 /** @throws AppError `method_not_allowed` or `not_found`, for a request that no route matches */
 export function refuseUnrouted(koa: Koa, routers: readonly Router[]): never {
-  const allow = routers.flatMap((router) => router.match(koa.path, koa.method).path.flatMap((layer) => layer.methods))
+  const layers = routers.flatMap((router) => router.match(koa.path, koa.method).path)
+  const exact = layers.filter(({ paramNames }) => paramNames.length === 0)
+  const allow = (exact.length > 0 ? exact : layers).flatMap(({ methods }) => methods)
   if (allow.length > 0) {
     throw new AppError('method_not_allowed', `${koa.path} does not take ${koa.method}; it takes ${allow.join(', ')}`, { allow })
   }

@@ -927,11 +927,155 @@ export interface paths {
         head?: never;
         /**
          * Set up the forms of a site
-         * @description Sets whether the owner is to get an email about each form submission of the site.
+         * @description Sets whether the owner gets emails about form submissions to the site: the first at once, those that follow soon in digests.
          *
          *     Needs the `editor` scope.
          */
         patch: operations["set_form_settings"];
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/autoreply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the auto-reply of a site
+         * @description Gets the email that visitors who post a form of the site get in reply, and how many were sent this month.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_autoreply"];
+        /**
+         * Set the auto-reply of a site
+         * @description Replaces the email that visitors who post a form of the site get in reply: what is left out becomes empty. {{field_name}} stands for a field of the form.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_autoreply"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/autoreply/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add a file to the auto-reply
+         * @description Adds a file that visitors who post a form can download with the link in their reply: a PDF, PNG, JPEG, GIF, WebP, zip or a text in UTF-8, at most three a site. The type is that of the bytes.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["add_autoreply_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/autoreply/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a file from the auto-reply
+         * @description Removes a file from the auto-reply. Links that were sent before no longer offer it.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["remove_autoreply_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/autoreply/files/{file_id}/label": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Label a file of the auto-reply
+         * @description Sets what the page shows instead of the name of a file; an empty label shows the name.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_autoreply_file_label"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/autoreply/delivery": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the page of the files
+         * @description Sets how the page with the files of the auto-reply looks and how long its links open. What is left out stays.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_autoreply_design"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/autoreply/page-logo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the logo of the page of the files
+         * @description Sets the logo of the page with the files: a PNG, JPEG, GIF or WebP image of at most 1 MB, which is made at most 512 pixels wide and high. The page needs a title and a text first.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_autoreply_page_logo"];
+        post?: never;
+        /**
+         * Remove the logo of the page of the files
+         * @description Removes the logo of the page with the files.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["remove_autoreply_page_logo"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/notifications": {
@@ -943,7 +1087,7 @@ export interface paths {
         };
         /**
          * List notifications
-         * @description Lists what the owner of the project should know, newest first: failed deploys, and news of domains, certificates and webhooks.
+         * @description Lists what the owner of the project should know, newest first: failed deploys, form submissions, and news of domains, certificates and webhooks.
          *
          *     Needs the `readonly` scope.
          */
@@ -1078,10 +1222,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/f/{site_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Submit a form
+         * @description Sends a form of a site, as its visitors do: without a key, from a page of the site.
+         *
+         *     Needs no key. The header `Origin` must name the subdomain of the site or one of its verified domains, as browsers send it; scripts of such pages
+         *     may read the answer, and `OPTIONS` answers their preflight requests with 204. The answer is the same for submissions that are stored, dropped as
+         *     spam or repeated. A form has at most 30 fields besides those of the platform, which begin with an underscore; files are ignored.
+         */
+        post: operations["submit_form"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        FormJson: {
+            /** @description When the form was shown, in milliseconds since 1970. */
+            _submit_time?: string | number;
+            /** @description A UUID. A repeated post with the same one is stored once. */
+            _request_id?: string;
+            /** @description Where a browser is sent afterwards: a path, or an address of the site. */
+            _next?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        FormFields: {
+            /** @description When the form was shown, in milliseconds since 1970. */
+            _submit_time?: string | number;
+            /** @description A UUID. A repeated post with the same one is stored once. */
+            _request_id?: string;
+            /** @description Where a browser is sent afterwards: a path, or an address of the site. */
+            _next?: string;
+        } & {
+            [key: string]: string | string[];
+        };
         Session: {
             /** Format: uuid */
             project_id: string;
@@ -1584,7 +1772,7 @@ export interface components {
             /** @description A contact form for a page of the site, ready to be pasted. */
             form_html: string;
             autoreply_enabled: boolean;
-            /** @description Whether the owner gets an email about each submission. */
+            /** @description Whether the owner gets emails about submissions. */
             notify_email: boolean;
             /** @description Submissions by status; the hidden ones are counted apart. */
             counters: {
@@ -1622,6 +1810,49 @@ export interface components {
             ip_country: string | null;
             user_agent: string | null;
         };
+        Autoreply: {
+            enabled: boolean;
+            subject: string;
+            body: string;
+            /** @description The field of the form that holds the address. */
+            email_field: string;
+            files: {
+                /** Format: uuid */
+                id: string;
+                /** @description The name under which visitors save it. */
+                name: string;
+                /** @description What the page shows instead of the name. */
+                label: string | null;
+                /** @description Bytes. */
+                size: number;
+                /** @description From the bytes, never from the name. */
+                content_type: string;
+                /** @description Complete downloads; they are counted within seconds. */
+                downloads: number;
+                /** Format: date-time */
+                created_at: string;
+            }[];
+            delivery: {
+                /** @description How many days the links to the files open. */
+                link_ttl_days: number;
+                page_title: string | null;
+                upsell_text: string | null;
+                page_logo_url: string | null;
+                page_logo_framed: boolean;
+                page_logo_rounded: boolean;
+            };
+            /** @description Whether the plan has auto-replies; nothing is sent otherwise. */
+            entitled: boolean;
+            /**
+             * @description The lowest plan that has them.
+             * @enum {string}
+             */
+            required_plan: "free" | "start" | "pro" | "business" | "scale" | "enterprise";
+            /** @description Replies of all sites of the project in this UTC calendar month. */
+            emails_sent_this_month: number;
+            /** @description Replies that the plan allows in a month; null is unlimited. */
+            emails_limit: number | null;
+        };
         Notifications: {
             /** @description How many of all were not marked as read. */
             unread: number;
@@ -1631,7 +1862,7 @@ export interface components {
             /** Format: uuid */
             id: string;
             /** @enum {string} */
-            kind: "deploy_failed" | "domain_live" | "domain_uncertified" | "domain_given_up" | "domain_replaced" | "domain_missing" | "domain_lost" | "certificate_failing" | "webhook_disabled";
+            kind: "deploy_failed" | "domain_live" | "domain_uncertified" | "domain_given_up" | "domain_replaced" | "domain_missing" | "domain_lost" | "certificate_failing" | "webhook_disabled" | "form_submissions";
             /** @description One line. */
             title: string;
             /** @description What has happened and what to do, as plain text. */
@@ -1808,7 +2039,7 @@ export interface components {
         PaymentRequired: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_permanent_links" | "plan_previews" | "quota_exhausted" | "suspended" | "quota_sites";
+                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_autoreply" | "plan_permanent_links" | "plan_previews" | "quota_exhausted" | "suspended" | "quota_sites";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -4969,6 +5200,565 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_autoreply: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": null,
+                     *         "upsell_text": null,
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_autoreply: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": true,
+                 *       "subject": "Thank you, {{name}}",
+                 *       "body": "We have **your message** and answer within two days."
+                 *     }
+                 */
+                "application/json": {
+                    enabled: boolean;
+                    /**
+                     * @description One line; without it, the name of the site.
+                     * @default
+                     */
+                    subject?: string;
+                    /**
+                     * @description Markdown with bold and italic text, lists, quotes and links. Nothing is sent while it is empty.
+                     * @default
+                     */
+                    body?: string;
+                    /**
+                     * @description The field of the form that holds the address; without it, email.
+                     * @default
+                     */
+                    email_field?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": true,
+                     *       "subject": "Thank you, {{name}}",
+                     *       "body": "We have **your message** and answer within two days.",
+                     *       "email_field": "email",
+                     *       "files": [],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": null,
+                     *         "upsell_text": null,
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    add_autoreply_file: {
+        parameters: {
+            query: {
+                /** @description The name under which visitors save it. A longer one is cut; characters that file names cannot have are replaced or left out. */
+                name: string;
+                /** @description What the page shows instead of the name. */
+                label?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The bytes, from 1 to 50 MB. */
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+                "application/pdf": string;
+                "application/zip": string;
+                "text/plain": string;
+                "image/png": string;
+                "image/jpeg": string;
+                "image/gif": string;
+                "image/webp": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "name": "guide.txt",
+                     *           "label": "The guide",
+                     *           "size": 7,
+                     *           "content_type": "text/plain; charset=utf-8",
+                     *           "downloads": 0,
+                     *           "created_at": "2026-09-07T10:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": null,
+                     *         "upsell_text": null,
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    remove_autoreply_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the file. */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": null,
+                     *         "upsell_text": null,
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_autoreply_file_label: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the file. */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "label": "The guide, as a PDF"
+                 *     }
+                 */
+                "application/json": {
+                    label: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "name": "guide.txt",
+                     *           "label": "The guide",
+                     *           "size": 7,
+                     *           "content_type": "text/plain; charset=utf-8",
+                     *           "downloads": 0,
+                     *           "created_at": "2026-09-07T10:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": null,
+                     *         "upsell_text": null,
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_autoreply_design: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "link_ttl_days": 14,
+                 *       "page_title": "Your guide",
+                 *       "upsell_text": "Thank you for writing. Here is what you asked for."
+                 *     }
+                 */
+                "application/json": {
+                    /** @description How many days a link opens, from its email on. */
+                    link_ttl_days?: number;
+                    /** @description The title of the page with the files, together with upsell_text; both empty for the usual title. */
+                    page_title?: string | null;
+                    /** @description The text below the title. */
+                    upsell_text?: string | null;
+                    /** @description Whether the logo has a frame. */
+                    page_logo_framed?: boolean;
+                    /** @description Whether the logo has round corners. */
+                    page_logo_rounded?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [],
+                     *       "delivery": {
+                     *         "link_ttl_days": 14,
+                     *         "page_title": null,
+                     *         "upsell_text": null,
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_autoreply_page_logo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The image, at most 1 MB. */
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+                "image/png": string;
+                "image/jpeg": string;
+                "image/gif": string;
+                "image/webp": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": "Your guide",
+                     *         "upsell_text": "Thank you for writing.",
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": "http://notes.plinth.localhost:8080/__svc/d/logo/0000000000000000000000000000000000000000000000000000000000000001.webp"
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    remove_autoreply_page_logo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "enabled": false,
+                     *       "subject": "",
+                     *       "body": "",
+                     *       "email_field": "email",
+                     *       "files": [],
+                     *       "delivery": {
+                     *         "link_ttl_days": 7,
+                     *         "page_title": "Your guide",
+                     *         "upsell_text": "Thank you for writing.",
+                     *         "page_logo_framed": false,
+                     *         "page_logo_rounded": false,
+                     *         "page_logo_url": null
+                     *       },
+                     *       "entitled": true,
+                     *       "required_plan": "start",
+                     *       "emails_sent_this_month": 0,
+                     *       "emails_limit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Autoreply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     list_notifications: {
         parameters: {
             query?: {
@@ -5401,6 +6191,233 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    submit_form: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The origin of the page with the form. */
+                Origin: string;
+            };
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description At most 51200 bytes. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Ada",
+                 *       "message": "It stands."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FormJson"];
+                "application/x-www-form-urlencoded": components["schemas"]["FormFields"];
+                "multipart/form-data": components["schemas"]["FormFields"];
+            };
+        };
+        responses: {
+            /** @description Done. A page for browsers when Accept prefers HTML. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        ok: true;
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description Done. The browser is sent to the page that `_next` names. */
+            303: {
+                headers: {
+                    /** @description An address of the site. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The body does not parse, or has too many fields. */
+            400: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "invalid_body" | "too_many_fields";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "invalid_body" | "too_many_fields";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description The plan has no room for more, or the project is suspended. */
+            402: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "quota_exhausted" | "suspended";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "quota_exhausted" | "suspended";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description The page that posts is not of the site. */
+            403: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "origin_required" | "origin_not_allowed";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "origin_required" | "origin_not_allowed";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description There is no such site, or it is in the trash. */
+            404: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "site_not_found";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "site_not_found";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "body_too_large";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "body_too_large";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description The media type, charset or encoding is another one. */
+            415: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "unsupported_content_type";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "unsupported_content_type";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description Too many posts in a minute. */
+            429: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "rate_limited";
+                    /** @description Seconds after which the post may succeed. */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "rate_limited";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description An internal error of the platform. */
+            500: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "internal_error";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "internal_error";
+                    };
+                    "text/html": string;
+                };
+            };
+            /** @description A part of the platform does not answer; try again later. */
+            503: {
+                headers: {
+                    /** @description The reason. */
+                    "Plinth-Error": "unavailable" | "busy";
+                    /** @description Seconds after which the post may succeed. */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        message: string;
+                        /**
+                         * @description The same as in the header Plinth-Error.
+                         * @enum {string}
+                         */
+                        reason: "unavailable" | "busy";
+                    };
+                    "text/html": string;
+                };
+            };
         };
     };
 }

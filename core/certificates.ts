@@ -9,7 +9,7 @@ export const orderTurnMs = hourMs
 export const orderWindowMs = 3 * hourMs
 export const maxOrdersPerWindow = 200
 
-/** The owner of a domain is told when an order has failed so often: the first failures are usual while DNS is set up. */
+/** The owner of a domain is notified when an order has failed this many times: the first failures are usual while DNS is set up. */
 export const triesBeforeNotice = 3
 /** An order that has not succeeded is given up after this time. */
 export const orderPatienceMs = 30 * dayMs

@@ -44,3 +44,11 @@ export const lostEmail = (domain: string, site: string): DomainEmail =>
     `The TXT record ${verificationName(domain)}, which proves that the domain ${domain} is yours, has been missing for 7 days. Your site ${site} does not answer there any more.`,
     'Add the record again: the domain comes back by itself within an hour, or at once when you verify it.',
   ])
+
+/** @param notAfter when the certificate in use expires */
+export const failingEmail = (domain: string, error: string, notAfter: Date): Email & { readonly kind: 'certificate_failing' } =>
+  composeEmail({ kind: 'certificate_failing', about: domain }, `${domain} gets no new certificate`, [
+    `The certificate of the domain ${domain} expires on ${readable(notAfter)}, and no new one could be obtained, so browsers will refuse the domain from then on.`,
+    `What the certificate authority said: ${error}`,
+    'Correct that; the order is repeated by itself.',
+  ])

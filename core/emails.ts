@@ -10,6 +10,13 @@ export type EmailKind =
   | 'domain_missing'
   | 'domain_lost'
   | 'project_suspended'
+  | 'form_submissions'
+  | 'deploy_failed'
+  | 'certificate_failing'
+
+/** The HTML document of an email. */
+export const emailDocument = (content: string, attributes = '') =>
+  `<!doctype html>\n<html${attributes}>\n<body style="font:16px/1.5 system-ui,sans-serif;max-width:36rem">\n${content}\n</body>\n</html>\n`
 
 export interface EmailTopic {
   readonly kind: EmailKind
@@ -22,23 +29,49 @@ export interface Email extends EmailTopic {
   readonly subject: string
   readonly text: string
   readonly html: string
+  /** A plain address that a reply goes to, instead of the sender. */
+  readonly reply_to?: string | undefined
 }
 
-/** Composes both forms from plain paragraphs: markup in them is escaped, and URLs become links. The subject becomes one line. */
+/** A part of an email that is more than a paragraph, in both forms; its HTML is escaped already. */
+export interface EmailPart {
+  readonly text: string
+  readonly html: string
+}
+
+/** Composes both forms from paragraphs and other parts: markup in paragraphs is escaped, and URLs become links. The subject becomes one line. */
 export function composeEmail<Topic extends EmailTopic>(
   topic: Topic,
   subject: string,
-  paragraphs: readonly string[],
+  parts: readonly (string | EmailPart)[],
 ): Email & Topic {
+  const composed = parts.map((part) => (typeof part === 'string' ? { text: part, html: `<p>${linked(part)}</p>` } : part))
   return {
     ...topic,
-    subject: oneLine(subject).slice(0, 200),
-    text: `${paragraphs.join('\n\n')}\n`,
-    html: `<!doctype html>\n<html lang="en">\n<body style="font:16px/1.5 system-ui,sans-serif;max-width:36rem">\n${paragraphs.map((text) => `<p>${linked(text)}</p>`).join('\n')}\n</body>\n</html>\n`,
+    subject: oneLine(subject).slice(0, 200).toWellFormed(),
+    text: `${composed.map(({ text }) => text).join('\n\n')}\n`,
+    html: emailDocument(composed.map(({ html }) => html).join('\n'), ' lang="en"'),
   }
 }
 
-const oneLine = (text: string) => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
+const plainAddress = /^[a-z0-9._%+-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+const maxAddressLength = 254
+
+/** Whether it is one plain address: a quoted or commented one, or a list, could mean another recipient than it seems. */
+export const isPlainAddress = (text: string) => text.length <= maxAddressLength && plainAddress.test(text)
+
+/** `Name <address>` or an address, in its parts. */
+export function senderParts(sender: string): { readonly name: string; readonly address: string } {
+  const begin = sender.trimEnd().endsWith('>') ? sender.lastIndexOf('<') : -1
+  if (begin < 0) return { name: '', address: sender.trim() }
+  const name = sender
+    .slice(0, begin)
+    .trim()
+    .replace(/^"(.*)"$/, '$1')
+  return { name, address: sender.slice(begin + 1, sender.lastIndexOf('>')).trim() }
+}
+
+export const oneLine = (text: string) => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
 
 function linked(text: string): string {
   const withLinks = escapeHtml(text).replace(
@@ -54,7 +87,7 @@ export function readable(instant: Date): string {
   return `${date}, ${instant.toISOString().slice(11, 16)} UTC`
 }
 
-/** Tells the owner that a change of a site's address was requested. */
+/** Informs the owner that a change of a site's address was requested. */
 export function subdomainChangeEmail(change: {
   readonly site_id: string
   readonly site_name: string
@@ -71,7 +104,7 @@ export function subdomainChangeEmail(change: {
   ])
 }
 
-/** Tells the owner that the operator has suspended the project, or has given another reason. */
+/** Informs the owner that the operator has suspended the project, or has given another reason. */
 export const suspendedEmail = (project: {
   readonly id: string
   readonly name: string
@@ -83,3 +116,21 @@ export const suspendedEmail = (project: {
       ? 'No reason was given; ask the operator.'
       : `The reason: ${oneLine(project.suspended_reason)}`,
   ])
+
+const maxErrorLength = 2000
+
+/** Informs the owner that a deploy which was to be published has failed. */
+export const deployFailedEmail = (deploy: {
+  readonly id: string
+  readonly site_id: string
+  readonly site_name: string
+  readonly error: string
+}): Email => {
+  const { id, site_id, site_name, error } = deploy
+  const topic = { kind: 'deploy_failed', about: site_id } as const
+  return composeEmail(topic, `A deploy of ${site_name} has failed`, [
+    `A deploy of the site ${oneLine(site_name)} has failed. Visitors still get what was live before.`,
+    `The reason:\n${error.trim().slice(0, maxErrorLength).toWellFormed()}`,
+    `GET /api/v1/deploys/${id}, or the tool get_deploy, shows the deploy.`,
+  ])
+}

@@ -36,6 +36,7 @@ export const errorCodes = {
   plan_short_subdomain: code(['invalid', 'payment_required'], 'Subdomains this short need a higher plan.'),
   unauthorized: code(['unauthorized'], 'The key or token is missing, unknown or revoked.'),
   payment_required: code(['payment_required'], 'The plan does not allow the request.'),
+  plan_autoreply: code(['payment_required'], 'Auto-replies need a higher plan.'),
   plan_permanent_links: code(['payment_required'], 'Permanent links need a higher plan.'),
   plan_previews: code(['payment_required'], 'Previews need a higher plan.'),
   quota_exhausted: code(

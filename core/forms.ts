@@ -1,4 +1,6 @@
 import type { ErrorKind } from './errors.ts'
+import { wildcardOf } from './hosts.ts'
+import { isUuid } from './uuid.ts'
 
 export const submissionStatuses = ['verified', 'spam', 'archive'] as const
 export type SubmissionStatus = (typeof submissionStatuses)[number]
@@ -94,13 +96,11 @@ function readFields(fields: ReadonlyMap<string, FieldValue>): Reading {
       data: Object.fromEntries(content),
       trapped,
       shownAt: timeOf(textOf(fields.get('_submit_time'))),
-      requestId: requestId !== undefined && uuid.test(requestId) ? requestId : undefined,
+      requestId: requestId !== undefined && isUuid(requestId) ? requestId : undefined,
       next: textOf(fields.get('_next')),
     },
   }
 }
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** The first text of a field; undefined when it has none. */
 function textOf(value: FieldValue | undefined): string | undefined {
@@ -117,6 +117,14 @@ function isFilled(value: FieldValue): boolean {
   if (typeof value === 'string') return value.trim() !== ''
   if (Array.isArray(value)) return (value as readonly FieldValue[]).some(isFilled)
   return value !== null && value !== false
+}
+
+/** The value of a field as plain text: a list of texts has a line for each. */
+export function fieldText(value: FieldValue): string {
+  if (value === null) return ''
+  if (typeof value !== 'object') return String(value)
+  const isListOfTexts = Array.isArray(value) && value.every((item) => typeof item === 'string')
+  return isListOfTexts ? value.join('\n') : JSON.stringify(value)
 }
 
 /** PostgreSQL cannot store NUL, and half a surrogate pair is not valid Unicode: both become the replacement character. */
@@ -142,8 +150,7 @@ export const isTooSoon = ({ shownAt }: Pick<FormPost, 'shownAt'>, now: Date) =>
   shownAt !== undefined && now.getTime() - shownAt < tooSoonMs
 
 /** The User-Agent header as it is stored. */
-export const userAgentText = (header: string) =>
-  header === '' ? null : storableText(header.slice(0, maxUserAgentLength)).toWellFormed()
+export const userAgentText = (header: string) => (header === '' ? null : storableText(header.slice(0, maxUserAgentLength)))
 
 /** Where the sites of an installation are served. */
 export interface PublicAddress {
@@ -165,25 +172,19 @@ export interface ServedNames {
  * http base also https; custom domains are reached over both schemes, at the public ports of the platform or at the usual ones.
  */
 export function isOwnOrigin(origin: string, { subdomain, domains }: ServedNames, address: PublicAddress): boolean {
-  const url = URL.parse(origin)
+  const url = origin.length > maxOriginLength ? null : URL.parse(origin)
   // browsers send the serialised origin; anything that is written differently is not from a page
-  if (url?.origin !== origin || origin.length > maxOriginLength) return false
+  if (url?.origin !== origin || url.hostname.includes('*')) return false
   const base = new URL(address.base)
   const place = `${url.protocol}${url.port}`
   const own = [`${base.protocol}${base.port}`, ...(base.protocol === 'http:' ? [securePlace(address)] : [])]
   if (url.hostname === `${subdomain}.${address.platformDomain}`) return own.includes(place)
-  const isCustom = domains.some((domain) => domain === url.hostname || isBelow(domain, url.hostname))
+  const isCustom = domains.some((domain) => domain === url.hostname || domain === wildcardOf(url.hostname))
   return isCustom && [...own, 'http:', 'https:'].includes(place)
 }
 
 const maxOriginLength = 300
 const securePlace = ({ httpsPort }: PublicAddress) => (httpsPort === 443 ? 'https:' : `https:${httpsPort}`)
-
-/** Whether the domain is a wildcard for the host: exactly one label below it. */
-function isBelow(domain: string, host: string): boolean {
-  if (!domain.startsWith('*.') || !host.endsWith(domain.slice(1))) return false
-  return !host.slice(0, host.length - domain.length + 1).includes('.')
-}
 
 /** The address that `_next` names, when it is one of the site's own; a path is taken from the page that sent the form. */
 export function nextLocation(next: string, origin: string, isOwn: (origin: string) => boolean): string | undefined {

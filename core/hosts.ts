@@ -37,3 +37,6 @@ function decodeUtf8(bytes: string): string | undefined {
     return undefined
   }
 }
+
+/** The wildcard that covers a host: `*.` and what follows the first label. */
+export const wildcardOf = (host: string) => `*${host.slice(host.indexOf('.'))}`

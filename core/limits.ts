@@ -75,6 +75,12 @@ export const maxEmailsAboutOneThing = 3
 /** The text of an email is kept this long (addendum E37). */
 export const emailPeriodMs = 30 * 24 * 3_600_000
 
+export const maxAutoreplySubjectLength = 120
+export const maxAutoreplyBodyLength = 4096
+export const maxEmailFieldLength = 64
+/** An address gets one reply of a site within this time. */
+export const replyPeriodMs = 24 * 3_600_000
+
 /** Posts of forms that a site takes, and that an address sends, in any minute. */
 export const maxPostsPerSite = 30
 export const maxPostsPerAddress = 10

@@ -1,10 +1,8 @@
 import type { EmailKind } from './emails.ts'
 
-/** The kinds of notifications; those about domains are emails too. */
+/** The kinds of notifications; most are emails too. */
 export type NotificationKind =
-  | Extract<EmailKind, `domain_${string}`>
-  | 'deploy_failed'
-  | 'certificate_failing'
+  | Extract<EmailKind, `domain_${string}` | 'deploy_failed' | 'certificate_failing' | 'form_submissions'>
   | 'webhook_disabled'
 
 export const notificationKinds = [
@@ -17,12 +15,15 @@ export const notificationKinds = [
   'domain_lost',
   'certificate_failing',
   'webhook_disabled',
+  'form_submissions',
 ] as const satisfies readonly NotificationKind[]
 
 /** Notifications are kept this long (addendum E35). */
 export const notificationPeriodMs = 90 * 24 * 3_600_000
 /** The newest notifications of a project that are kept. */
 export const maxNotifications = 500
+/** How many of these may be about form submissions: strangers cause them, and must not push the others out. */
+export const maxFormNotifications = 100
 const maxTitleLength = 200
 const maxMessageLength = 2000
 

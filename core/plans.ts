@@ -54,6 +54,7 @@ const featurePlans = {
   short_subdomain: 'start',
   previews: 'start',
   permanent_links: 'start',
+  autoreply: 'start',
 } as const satisfies Record<string, PlanName>
 export type Feature = keyof typeof featurePlans
 
@@ -67,8 +68,11 @@ export const plansWith = (feature: Feature) => planNames.filter((plan) => planAl
 /** The display name of the plan: `Free`, `Start`. */
 export const planTitle = (plan: PlanName) => plan.charAt(0).toUpperCase() + plan.slice(1)
 
+/** The lowest plan that has the feature. */
+export const lowestPlanWith = (feature: Feature): PlanName => featurePlans[feature]
+
 /** The title of the lowest plan that has the feature. */
-export const planFor = (feature: Feature) => planTitle(featurePlans[feature])
+export const planFor = (feature: Feature) => planTitle(lowestPlanWith(feature))
 
 /** Whether some higher plan allows more than `plan` does, so that an upgrade would help. */
 export function upgradeLifts(plans: Plans, plan: PlanName, quota: keyof Quotas): boolean {

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import { parseHost } from '../core/hosts.ts'
+import { parseHost, wildcardOf } from '../core/hosts.ts'
 import { certificatePaths } from '../infra/caddy/certificate-getter.ts'
 import { open, openKeyring } from '../infra/crypto/seal.ts'
 import type { Logger } from '../infra/log.ts'
@@ -57,7 +57,7 @@ export async function openCertificateTable({
   log.info({ certificates: byId.size }, 'certificates read from the snapshot')
 
   return {
-    find: (host) => byName.get(host) ?? byName.get(`*${host.slice(host.indexOf('.'))}`),
+    find: (host) => byName.get(host) ?? byName.get(wildcardOf(host)),
     versionOf: (id) => byId.get(id)?.version,
 
     apply(certificates, goneIds) {

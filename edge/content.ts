@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { prepareRules } from '../core/site-rules/prepare.ts'
-import type { SiteRules } from '../core/site-rules/rules.ts'
 import type { Cas, Encoding, OpenedObject } from '../infra/cas/cas.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
-import { splitManifest } from '../infra/cas/manifests.ts'
+import { rulesOf, splitManifest } from '../infra/cas/manifests.ts'
 import { FairQueue } from '../infra/fair-queue.ts'
 import { createFileCache, type SiteFile, type SiteFiles } from './site-files.ts'
 
@@ -80,9 +78,8 @@ function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content,
     const bytes = await manifest.bytes()
     const parts = splitManifest(bytes)
     if (!parts || hashOf(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
-    const rules = parts.rules && prepareRules(JSON.parse(parts.rules.toString()) as SiteRules)
     const memoryBytes = bytes.length + preparedRulesFactor * (parts.rules?.length ?? 0)
-    return { files: filesOf(sha256, parts.files, rules), memoryBytes }
+    return { files: filesOf(sha256, parts.files, rulesOf(parts)), memoryBytes }
   }
 
   const small = new LRUCache<string, LoadedFiles | 'large'>({

@@ -1,10 +1,12 @@
 import { acmeAccount } from '../infra/acme/account.ts'
 import type { Cas } from '../infra/cas/cas.ts'
+import { createDeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
 import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { follow } from '../infra/db/feed.ts'
 import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
 import { certificateFeed } from '../services/feeds/certificates.ts'
+import { openDownloadCounts } from '../services/feeds/download-counts.ts'
 import { routeFeed } from '../services/feeds/routes.ts'
 import { type CertificateTable, createCertificateGetter, openCertificateTable } from './certificates.ts'
 import { openContent } from './content.ts'
@@ -30,7 +32,7 @@ export interface EdgeOptions {
   /** Keeps routes and certificates for a start without PostgreSQL. */
   readonly snapshotDir: string
   readonly listen: Listen
-  /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link opens. */
+  /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link and no link to a file opens. */
   readonly certificates?: EdgeCertificates | undefined
   readonly log: Logger
 }
@@ -65,8 +67,11 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const thumbprint = options.certificates && acmeAccount(options.certificates.secretKey).thumbprint
   const isSecured = (host: string) => certificates.find(host) !== undefined
   const permanentTokens = options.certificates && createPermanentTokens(options.certificates.secretKey)
+  const deliveryTokens = options.certificates && createDeliveryTokens(options.certificates.secretKey)
+  const downloadCounts = opened.use(openDownloadCounts(options.databaseUrl, log))
+  const tokens = { permanentTokens, deliveryTokens }
   const hosts = { platformDomain, baseUrl, previewUrl }
-  const handler = createHandler({ ...hosts, routes, content, permanentTokens, isSecured, thumbprint, log })
+  const handler = createHandler({ ...hosts, ...tokens, routes, content, downloadCounts, isSecured, thumbprint, log })
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))
   const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
   opened.use(

@@ -4,6 +4,7 @@ import { parseHost } from '../core/hosts.ts'
 import { encodePath, parseRequestPath } from '../core/request-path.ts'
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
+import { createDeliveries, type Deliveries, type DeliveryOptions, deliveryPath } from './deliveries.ts'
 import { createDownloads } from './downloads.ts'
 import { createOrigins, type Origins } from './origins.ts'
 import { pages } from './pages.ts'
@@ -12,7 +13,7 @@ import { type Exchange, sendPage, sendRedirect, sendText } from './respond.ts'
 import type { FoundSite } from './routes.ts'
 import { serveDeploy } from './serve.ts'
 
-export interface HandlerOptions extends PreviewOptions {
+export interface HandlerOptions extends PreviewOptions, DeliveryOptions {
   readonly platformDomain: string
   /** The base URL of the platform, whose scheme and port all links have. */
   readonly baseUrl: string
@@ -32,6 +33,7 @@ export interface HandlerOptions extends PreviewOptions {
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
   const previews = createPreviews(options)
+  const deliveries = createDeliveries(options)
   const origins = createOrigins(options)
   const downloads = createDownloads()
   const reportFailure = failureReporter(log)
@@ -39,11 +41,12 @@ export function createHandler(options: HandlerOptions): RequestListener {
     const exchange: Exchange = { req, res, downloads, overlay: undefined }
     if (log.isLevelEnabled('debug')) {
       const { method, url, headers } = req
-      // the URL of a preview is its secret
-      const location = () => (exchange.overlay ? {} : { host: headers.host, url })
+      // the URL of a preview is its secret, and so is that of a delivery
+      const isSecret = () => exchange.overlay !== undefined || url?.toLowerCase().includes('svc/')
+      const location = () => (isSecret() ? {} : { host: headers.host, url })
       res.on('close', () => log.debug({ method, ...location(), status: res.statusCode }, 'request answered'))
     }
-    answer(exchange, { ...options, previews, origins }).catch((error: Error) => {
+    answer(exchange, { ...options, previews, deliveries, origins }).catch((error: Error) => {
       // a visitor who leaves early is not a failure
       if (res.destroyed && isAbort(error)) return
       reportFailure(error)
@@ -55,11 +58,12 @@ export function createHandler(options: HandlerOptions): RequestListener {
 
 interface Answering extends HandlerOptions {
   readonly previews: Previews
+  readonly deliveries: Deliveries
   readonly origins: Origins
 }
 
 async function answer(exchange: Exchange, answering: Answering): Promise<void> {
-  const { platformDomain, routes, content, previews, origins, thumbprint } = answering
+  const { platformDomain, routes, content, previews, deliveries, origins, thumbprint } = answering
   const { req } = exchange
   const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
   if (proof) return sendText(exchange, proof)
@@ -80,6 +84,7 @@ async function answer(exchange: Exchange, answering: Answering): Promise<void> {
   const secure = origins.toSecure(host, req)
   if (secure !== undefined) return sendRedirect(exchange, 308, secure + address())
   if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
+  if (target.path.startsWith(deliveryPath)) return await deliveries.answer(exchange, route, target.path)
   if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
 
   const { manifest_sha256, retained_sha256, canonical_urls } = route

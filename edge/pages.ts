@@ -1,3 +1,4 @@
+import type { PageLanguage } from '../core/page-language.ts'
 import { webPage, webPagePolicy } from '../infra/web-page.ts'
 
 /** A complete response that does not depend on the request. Headers are a flat list of names and values, without Content-Length. */
@@ -9,8 +10,8 @@ export interface Page {
 
 const never = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 
-function htmlPage(status: number, title: string, text: string, headers: readonly string[] = []): Page {
-  const body = Buffer.from(webPage({ status, title, text }))
+function htmlPage(status: number, title: string, text: string, headers: readonly string[] = [], lang: PageLanguage = 'en'): Page {
+  const body = Buffer.from(webPage({ status, title, text, lang }))
   const type = ['Content-Type', 'text/html; charset=utf-8', 'Content-Security-Policy', webPagePolicy]
   return { status, body, headers: [...type, ...never, ...headers] }
 }
@@ -18,6 +19,25 @@ function htmlPage(status: number, title: string, text: string, headers: readonly
 function textPage(status: number, text: string, headers: readonly string[] = []): Page {
   const type = ['Content-Type', 'text/plain; charset=utf-8']
   return { status, body: Buffer.from(`${text}\n`), headers: [...type, ...never, ...headers] }
+}
+
+const ofLinks = ['Referrer-Policy', 'no-referrer', 'X-Robots-Tag', 'noindex', 'Vary', 'Accept-Language']
+
+/** The page of links to files that do not open: the same one for unknown, foreign, ended and malformed links. */
+export const unknownDelivery: Readonly<Record<PageLanguage, Page>> = {
+  en: htmlPage(
+    404,
+    'This link does not open',
+    'It may have ended, or its files were removed. Ask the sender for a new one.',
+    ofLinks,
+  ),
+  ru: htmlPage(
+    404,
+    'Ссылка не открывается',
+    'Срок её действия закончился, или файлы удалены. Попросите у отправителя новую.',
+    ofLinks,
+    'ru',
+  ),
 }
 
 /** The platform's own pages. No cache may keep them. */

@@ -1,3 +1,4 @@
+import { wildcardOf } from '../core/hosts.ts'
 import type { Logger } from '../infra/log.ts'
 import type { PermanentLink, Route, RoutePreview, RouteSink } from '../services/feeds/routes.ts'
 import { openSnapshots } from './snapshot.ts'
@@ -102,7 +103,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 
   return {
     find(host) {
-      const pattern = byHost.get(host) ?? byHost.get(`*${host.slice(host.indexOf('.'))}`)
+      const pattern = byHost.get(host) ?? byHost.get(wildcardOf(host))
       return pattern && Date.now() < pattern.untilMs ? pattern.found : undefined
     },
     findPreview: (tokenSha256) => byToken.get(tokenSha256),
@@ -143,4 +144,13 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 
 /** Adds the members that snapshots of earlier versions lack. */
 const complete = (route: Route): Route => ({ ...later, ...route })
-const later = { retained_sha256: null, previews: [], permanent: [], former: [], domains: [], canonical_urls: false }
+const later = {
+  retained_sha256: null,
+  previews: [],
+  permanent: [],
+  former: [],
+  domains: [],
+  canonical_urls: false,
+  delivery_files: [],
+  delivery_page: null,
+}

@@ -15,14 +15,29 @@ h1{margin:0;font-size:1.75rem;line-height:1.25;letter-spacing:-.01em;text-wrap:b
 letter-spacing:.08em}
 `
 
-/** The policy of the platform's own pages: nothing but their style may load or run. */
-export const webPagePolicy = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+/** The policy of a page: nothing but its style, and what is named besides, may load or run. */
+const policyOf = (css: string, more: readonly string[] = []) =>
+  [
+    "default-src 'none'",
+    `style-src 'sha256-${createHash('sha256').update(css).digest('base64')}'`,
+    ...more,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+
+/** The policy of {@link webPage}. */
+export const webPagePolicy = policyOf(style)
+
+/** Makes pages in the style of the platform with rules and contents of their own. */
+export function pageKind({ css, policy }: { readonly css: string; readonly policy: readonly string[] }) {
+  const own = style + css
+  return {
+    policy: policyOf(own, policy),
+    /** @param main HTML */
+    html: (page: { readonly lang: 'en' | 'ru'; readonly title: string; readonly main: string }) => documentOf(page, own),
+  }
+}
 
 /** What a page of the platform says; everything is text. */
 export interface WebPage {
@@ -35,20 +50,29 @@ export interface WebPage {
 }
 
 /** The HTML of a page in the style of the platform. */
-export const webPage = ({ lang = 'en', status, title, text, link }: WebPage): string => `<!doctype html>
+export function webPage({ lang = 'en', status, title, text, link }: WebPage): string {
+  const main = [
+    ...(status === undefined ? [] : [`<p class="status">${status}</p>`]),
+    `<h1>${escapeHtml(title)}</h1>`,
+    `<p>${escapeHtml(text)}</p>`,
+    ...(link === undefined ? [] : [`<p><a href="${escapeHtml(link.href)}">${escapeHtml(link.text)}</a></p>`]),
+  ]
+  return documentOf({ lang, title, main: main.join('\n') }, style)
+}
+
+const documentOf = ({ lang, title, main }: { lang: string; title: string; main: string }, css: string) => `<!doctype html>
 <html lang="${lang}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
 <title>${escapeHtml(title)}</title>
-<style>${style}</style>
+<style>${css}</style>
 </head>
 <body>
 <main>
-${status === undefined ? '' : `<p class="status">${status}</p>\n`}<h1>${escapeHtml(title)}</h1>
-<p>${escapeHtml(text)}</p>
-${link === undefined ? '' : `<p><a href="${escapeHtml(link.href)}">${escapeHtml(link.text)}</a></p>\n`}</main>
+${main}
+</main>
 </body>
 </html>
 `

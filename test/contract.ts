@@ -5,6 +5,7 @@ import type { ErrorStatus } from '../api/operation.ts'
 import { operations } from '../api/operations/index.ts'
 import { operatorOperations } from '../api/operator/index.ts'
 import { restShape } from '../api/rest.ts'
+import { submit_form } from '../api/visitor/form-operation.ts'
 
 const routes = [...operations, ...operatorOperations].flatMap((op) => {
   const shape = restShape(op)
@@ -15,7 +16,10 @@ const routes = [...operations, ...operatorOperations].flatMap((op) => {
 
 const documented = openApiDocument([...operations, ...operatorOperations], {}, 'http://localhost').paths as Record<
   string,
-  Record<string, { responses: Record<string, { headers?: Record<string, unknown>; $ref?: string }> }>
+  Record<
+    string,
+    { responses: Record<string, { headers?: Record<string, unknown>; content?: Record<string, unknown>; $ref?: string }> }
+  >
 >
 
 interface Received {
@@ -27,8 +31,13 @@ interface Received {
 /** O03: fails when an operation answers what its document does not say: another status, member or form of error. */
 export function expectDocumented(method: string, target: string, { status, headers, body }: Received): void {
   const path = target.split('?')[0] ?? ''
+  if (method === submit_form.method && /^\/f\/[^/]+$/.test(path)) {
+    expectFormDocumented({ status, headers, body })
+    return
+  }
   const route = routes.find((candidate) => candidate.method === method && candidate.path.test(path))
-  if (!route) return
+  // which methods a path has is not part of any operation
+  if (!route || status === 405) return
   const { op, template } = route
   const statuses = Object.keys(documented[template]?.[method.toLowerCase()]?.responses ?? {})
   expect(statuses, `${op.id} answered ${status} ${JSON.stringify(body)}`).toContain(String(status))
@@ -43,4 +52,19 @@ export function expectDocumented(method: string, target: string, { status, heade
   if (status !== 200) expect(codesOf(status), op.id).toContain(headers.get('plinth-error'))
   if (status === 401) expect(headers.get('www-authenticate'), op.id).toBe('Bearer')
   if (status === 429 || status === 503) expect(Number(headers.get('retry-after')), op.id).toBeGreaterThan(0)
+}
+
+/** The same for the form endpoint, which browsers get pages from. */
+function expectFormDocumented({ status, headers, body }: Received): void {
+  const response = documented[submit_form.path]?.['post']?.responses[status]
+  expect(response, `${submit_form.id} answered ${status} ${JSON.stringify(body)}`).toBeDefined()
+  const type = headers.get('content-type')?.split(';')[0]
+  if (response?.content) expect(Object.keys(response.content), submit_form.id).toContain(type)
+  if (status === 303) expect(headers.get('location'), submit_form.id).toMatch(/^https?:/)
+  if (status === 200 && type === 'application/json') expect(body, submit_form.id).toEqual({ ok: true })
+  if (status < 400) return
+  const reason = headers.get('plinth-error')
+  expect(codesOf(status), submit_form.id).toContain(reason)
+  if (type === 'application/json') expect(body, submit_form.id).toEqual({ message: expect.stringMatching(/\S/), reason })
+  if (status === 429 || status === 503) expect(Number(headers.get('retry-after')), submit_form.id).toBeGreaterThan(0)
 }

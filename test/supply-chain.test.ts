@@ -32,6 +32,10 @@ const allowedLicences = new Set([
   'MIT-0',
   // weak copyleft: binds changes of its own files only
   'MPL-2.0',
+  // libvips, which sharp loads from a file of its own that anybody may replace
+  'LGPL-3.0-or-later',
+  // as BSD
+  'PSF-2.0',
   'Unlicense',
   'Zlib',
 ])

@@ -23,6 +23,7 @@ import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
 import { type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
+import { createLogoResizer } from '../infra/images/resize-logo.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
@@ -193,6 +194,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       ...services,
       db,
       permanentTokens: createPermanentTokens(secretKey),
+      resizeLogo: createLogoResizer(),
       logFollowers: createLogFollowers({ db, buildLogs, log }),
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,

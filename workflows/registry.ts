@@ -1,21 +1,25 @@
 import type { Duration } from '@temporalio/common'
+import { listStalledReplies } from '../services/autoreply/stalled.ts'
 import { listStalledOrders } from '../services/certificates/certificates.ts'
 import { restartDeploy } from '../services/deploys/restart.ts'
 import { listStalledDeploys } from '../services/deploys/runs.ts'
 import { restartDomain } from '../services/domains/connect.ts'
 import { listStalledDomains } from '../services/domains/connecting.ts'
 import { listWaitingEmails } from '../services/emails/emails.ts'
+import { listDueDigests } from '../services/forms/digests.ts'
 import { listDueTrash } from '../services/removal/sites.ts'
 import { listSitesToReport } from '../services/reports/due.ts'
 import { listDueSubdomainChanges } from '../services/sites/subdomain-change-rows.ts'
 import type { ScrubServices } from '../services/storage/scrub.ts'
 import { listStalledDeliveries } from '../services/webhooks/tries.ts'
+import { createAutoreplyActivities } from './activities/autoreply.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
 import { createDeployActivities } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
 import { createEmailActivities, type EmailActivityDeps } from './activities/emails.ts'
 import { createFetchActivities, type FetchActivityDeps } from './activities/fetch-repository.ts'
+import { createFormActivities } from './activities/forms.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createReportActivities } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
@@ -23,10 +27,12 @@ import { createScrubActivities } from './activities/scrub.ts'
 import { createSiteActivities } from './activities/sites.ts'
 import { createStorageActivities } from './activities/storage.ts'
 import { createWebhookActivities } from './activities/webhooks.ts'
+import { autoreplyStart } from './contract/autoreply.ts'
 import { orderStart } from './contract/certificates.ts'
 import { deployWorkflowId } from './contract/deploys.ts'
 import { domainWorkflowId } from './contract/domains.ts'
 import { emailStart } from './contract/emails.ts'
+import { digestStart } from './contract/forms.ts'
 import type { queues } from './contract/messages.ts'
 import { reportsSignal } from './contract/reports.ts'
 import { subdomainChangeStart, trashStart } from './contract/sites.ts'
@@ -142,6 +148,24 @@ export const registry = {
     stalled: firstBatch(
       ({ services, movedBefore, limit }) => listWaitingEmails(services.db, movedBefore, limit),
       (email) => sameOccurrence(emailStart({ ...email, about: email.subject })),
+    ),
+  },
+  emailSubmissions: {
+    activities: { control: [createFormActivities] },
+    stalled: firstBatch(
+      ({ services, dueBefore, limit }) => listDueDigests(services.db, dueBefore, limit),
+      (digest) => sameOccurrence(digestStart(digest)),
+    ),
+  },
+  sendAutoreply: {
+    activities: { control: [createAutoreplyActivities, createEmailActivities] },
+    stalled: allPages(
+      async (search, afterId) => {
+        const { services, movedBefore, limit } = search
+        const rows = await listStalledReplies(services.db, movedBefore, { limit, afterId })
+        return pageOf(rows, (reply) => reply.submission_id, search)
+      },
+      (reply) => sameOccurrence(autoreplyStart(reply)),
     ),
   },
   deliverWebhook: {

@@ -5,7 +5,9 @@ import { type ErrorCode, errorCodes } from '../../core/errors.ts'
 import { escapeHtml } from '../../core/html.ts'
 import { codesOf, errorStatuses } from '../http-errors.ts'
 import type { Operation } from '../operation.ts'
+import { submit_form } from '../visitor/form-operation.ts'
 import { entry } from './entry.ts'
+import { formEntry } from './form-entry.ts'
 import { code } from './html.ts'
 
 const asset = (name: string) => readFileSync(join(import.meta.dirname, name), 'utf8')
@@ -27,6 +29,14 @@ export interface Reference {
     readonly variable: string
   }
   readonly hasScopes: boolean
+  /** Entries of what visitors use without a key, by tag. */
+  readonly publicEntries: Readonly<Record<string, readonly PublicEntry[]>>
+}
+
+interface PublicEntry {
+  readonly id: string
+  readonly title: string
+  readonly html: (baseUrl: string) => string
 }
 
 const conventions = `Every success is 200 with JSON, every error is <code>{"message"}</code> with a code in the header
@@ -43,6 +53,7 @@ Operations that name a tool are also called through the MCP server at <code>/mcp
 <p>In the commands, <code>$KEY</code> is a key of your project; replace the names in braces.</p>`,
     key: { label: 'Your key, kept in this tab only', placeholder: 'svc_…', variable: 'KEY' },
     hasScopes: true,
+    publicEntries: { [submit_form.tag]: [{ ...submit_form, html: formEntry }] },
   },
   operator: {
     title: 'Plinth for operators',
@@ -51,6 +62,7 @@ For machines: <a href="/operator/v1/openapi.json">openapi.json</a>. <a href="/do
 <p>In the commands, <code>$TOKEN</code> is the operator token; replace the names in braces.</p>`,
     key: { label: 'Operator token, kept in this tab only', placeholder: 'token', variable: 'TOKEN' },
     hasScopes: false,
+    publicEntries: {},
   },
 } as const satisfies Record<string, Reference>
 
@@ -59,17 +71,24 @@ export function docsPage(
   operations: readonly Operation[],
   tags: Readonly<Record<string, string>>,
   baseUrl: string,
-  { title, about, key, hasScopes }: Reference = references.projects,
+  { title, about, key, hasScopes, publicEntries }: Reference = references.projects,
 ): string {
-  const groups = Object.entries(Object.groupBy(operations, (op) => op.tag)).map(([tag, members = []]) => ({ tag, members }))
-  const contents = groups.map(({ tag, members }) => {
-    const links = members.map((op) => `<li><a href="#${op.id}">${escapeHtml(op.title)}</a>`)
+  const groups = Object.entries(Object.groupBy(operations, (op) => op.tag)).map(([tag, members = []]) => ({
+    tag,
+    members,
+    visitors: publicEntries[tag] ?? [],
+  }))
+  const contents = groups.map(({ tag, members, visitors }) => {
+    const links = [...members, ...visitors].map((op) => `<li><a href="#${op.id}">${escapeHtml(op.title)}</a>`)
     return `<li><a href="#${slug(tag)}">${escapeHtml(tag)}</a><ul>${links.join('')}</ul>`
   })
   const sections = groups.map(
-    ({ tag, members }) =>
+    ({ tag, members, visitors }) =>
       `<section id="${slug(tag)}"><h2>${escapeHtml(tag)}</h2><p class="soft">${escapeHtml(tags[tag] ?? '')}</p>
-${members.map((op) => entry(op, { baseUrl, keyVariable: key.variable, hasScopes })).join('\n')}</section>`,
+${[
+  ...members.map((op) => entry(op, { baseUrl, keyVariable: key.variable, hasScopes })),
+  ...visitors.map(({ html }) => html(baseUrl)),
+].join('\n')}</section>`,
   )
   return `<!doctype html>
 <html lang="en">

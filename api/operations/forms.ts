@@ -4,7 +4,7 @@ import { monthOf } from '../../core/months.ts'
 import { exportFormats, exportSubmissions } from '../../services/forms/export.ts'
 import { deleteSubmission, listSubmissions, type SubmissionFilter, setSubmissionStatus } from '../../services/forms/inbox.ts'
 import { listSiteForms, setFormSettings } from '../../services/forms/overview.ts'
-import { countInProject } from '../../services/forms/site-forms.ts'
+import { countSubmissions } from '../../services/forms/site-forms.ts'
 import { formsUsed } from '../../services/forms/usage.ts'
 import { findProject, noSuchProject } from '../../services/projects/projects.ts'
 import type { Context } from '../context.ts'
@@ -66,7 +66,7 @@ export const get_forms_overview = operation({
       quota: config.plans[project.plan].forms_per_month,
       used: await formsUsed(db, project.id, now),
       purchased_balance: project.form_balance,
-      hidden_count: await countInProject(db, project.id, 'hidden'),
+      hidden_count: await countSubmissions(db, { project_id: project.id }, 'hidden'),
       sites: sites.map((row) => siteFormView(config, row)),
       counters: countersOf(sites),
     }
@@ -159,7 +159,8 @@ export const delete_submission = operation({
 export const set_form_settings = operation({
   id: 'set_form_settings',
   title: 'Set up the forms of a site',
-  summary: 'Sets whether the owner is to get an email about each form submission of the site.',
+  summary:
+    'Sets whether the owner gets emails about form submissions to the site: the first at once, those that follow soon in digests.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}/form',
   tool: { idempotent: true },

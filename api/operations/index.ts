@@ -1,6 +1,14 @@
 import type { Operation } from '../operation.ts'
+import { get_autoreply, set_autoreply } from './autoreply.ts'
 import { approve_git_preview, delete_git_preview, list_git_previews } from './branch-previews.ts'
 import { cancel_deploy, retry_deploy } from './cancel-retry.ts'
+import { add_autoreply_file, remove_autoreply_file, set_autoreply_file_label } from './delivery-files.ts'
+import {
+  remove_autoreply_page_logo,
+  set_autoreply_delivery,
+  set_autoreply_design,
+  set_autoreply_page_logo,
+} from './delivery-page.ts'
 import { activate_deploy, delete_deploy, deploy_files, deploy_site, get_deploy_status, list_deploys } from './deploys.ts'
 import { delete_domain, list_domains, set_custom_domain, verify_domain } from './domains.ts'
 import { explain_path } from './explain-path.ts'
@@ -48,6 +56,7 @@ export const tags = {
   Domains: 'A custom domain shows its site when its TXT record proves the ownership and its A record points here.',
   Git: 'A connected repository is fetched and published after each push to its branch; other branches and pull requests get previews.',
   Forms: 'Visitors post forms to the endpoint of a site. Their submissions are here, by status; those over the quota are hidden.',
+  'Auto-reply': 'Visitors who post a form get an email in reply.',
   Notifications: 'What the owner of the project should know.',
   Webhooks: 'The platform calls the webhooks of a project when something happens to its sites.',
 }
@@ -105,6 +114,15 @@ export const operations: readonly Operation[] = [
   set_submission_status,
   delete_submission,
   set_form_settings,
+  get_autoreply,
+  set_autoreply,
+  add_autoreply_file,
+  remove_autoreply_file,
+  set_autoreply_file_label,
+  set_autoreply_design,
+  set_autoreply_page_logo,
+  remove_autoreply_page_logo,
+  set_autoreply_delivery,
   list_notifications,
   read_notifications,
   list_webhooks,

@@ -14,7 +14,7 @@ export const list_notifications = operation({
   id: 'list_notifications',
   title: 'List notifications',
   summary:
-    'Lists what the owner of the project should know, newest first: failed deploys, and news of domains, certificates and webhooks.',
+    'Lists what the owner of the project should know, newest first: failed deploys, form submissions, and news of domains, certificates and webhooks.',
   tag,
   rest: 'GET /api/v1/notifications',
   tool: { readOnly: true },

@@ -13,13 +13,24 @@ export const Ok = z.object({ ok: z.literal(true) }).meta({ id: 'Ok' })
 const storable = (text: string) => !text.includes('\u0000') && text.isWellFormed()
 
 /** Text with a limit of code points, as JSON Schema counts; z.max would count halves of surrogate pairs. */
-export function text(maxLength: number) {
-  const fitting = new RegExp(`^.{0,${maxLength}}$`, 'su')
-  return z
+export const text = (maxLength: number) =>
+  z
     .string()
-    .refine((given) => fitting.test(given), `must have at most ${maxLength} characters`)
+    .refine((given) => isWithin(given, maxLength), `must have at most ${maxLength} characters`)
     .refine(storable, 'must be text without NUL characters')
     .meta({ maxLength, pattern: '^[^\\u0000]*$' })
+
+/** Whether the text has at most so many code points. */
+const isWithin = (given: string, maxLength: number) =>
+  given.length <= maxLength || (given.length <= 2 * maxLength && Array.from(given).length <= maxLength)
+
+/** Text whose length `requireLength` checks, because the specification refuses a longer one with 400, not 422. */
+export const boundedText = (maxLength: number) =>
+  z.string().refine(storable, 'must be text without NUL characters').meta({ maxLength, pattern: '^[^\\u0000]*$' })
+
+/** @throws AppError `invalid` when the text has more code points */
+export function requireLength(name: string, given: string, maxLength: number): void {
+  if (!isWithin(given, maxLength)) throw invalid(`${name} has more than ${maxLength} characters`)
 }
 
 /** A visible name; `requireVisible` refuses the rest, because an empty name is a 400, not a 422. */
@@ -49,9 +60,11 @@ export const deploy_id = z.uuid().describe('Id of the deploy.')
 
 export const activate = z.boolean().default(true).describe('false builds the deploy without publishing it.')
 /** The characters of one line; the pattern says so in the OpenAPI document. */
-export const title = text(maxTitleLength)
-  .refine((given) => !/\p{Cc}/u.test(given), 'must be one line without control characters')
-  .meta({ maxLength: maxTitleLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
+export const oneLine = (schema: z.ZodString, maxLength: number) =>
+  schema
+    .refine((given) => !/\p{Cc}/u.test(given), 'must be one line without control characters')
+    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
+export const title = oneLine(text(maxTitleLength), maxTitleLength)
   .optional()
   .describe('What the deploy is about, in one line, for lists of deploys.')
 /** A refusal by `judgePath` is a 400, not a 422: the pattern covers part of it, for the OpenAPI document. */

@@ -40,7 +40,7 @@ export const SiteForm = z
     form_endpoint: z.url().describe('The URL to which forms of the site are posted.'),
     form_html: z.string().describe('A contact form for a page of the site, ready to be pasted.'),
     autoreply_enabled: z.boolean(),
-    notify_email: z.boolean().describe('Whether the owner gets an email about each submission.'),
+    notify_email: z.boolean().describe('Whether the owner gets emails about submissions.'),
     counters: counters.describe('Submissions by status; the hidden ones are counted apart.'),
   })
   .meta({ id: 'SiteForm' })
@@ -52,7 +52,7 @@ export function siteFormView({ urls }: Pick<Config, 'urls'>, row: SiteFormRow): 
     name: row.name,
     form_endpoint,
     form_html: formHtml(form_endpoint, row.site_id),
-    autoreply_enabled: false,
+    autoreply_enabled: row.autoreply_enabled,
     notify_email: row.notify_email,
     counters: countersOf([row]),
   }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { maxFormBodyBytes, maxFormValues, type Reading, readFormFields, readFormJson } from '../../core/forms.ts'
 import { formRefusal } from '../../services/forms/refusals.ts'
+import { charsetOf, isEncoded, mediaTypeOf } from '../body.ts'
 import { parseBoundedJson } from '../json-body.ts'
 import type { JsonBounds } from '../json-scanner.ts'
 
@@ -14,22 +15,21 @@ const bounds: JsonBounds = {
 /** How a body of each media type is read. */
 const readers = {
   'application/json': (body: Buffer) => readFormJson(parseBoundedJson(body, bounds)),
-  'application/x-www-form-urlencoded': (body: Buffer) => readFormFields(new URLSearchParams(utf8.decode(body))),
+  // the first question mark is not part of the form, but any other is
+  'application/x-www-form-urlencoded': (body: Buffer) => readFormFields(new URLSearchParams(`?${utf8.decode(body)}`)),
   'multipart/form-data': readMultipart,
 } as const satisfies Record<string, (body: Buffer, contentType: string) => Reading | Promise<Reading>>
 export type FormMediaType = keyof typeof readers
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** @throws AppError `unsupported_content_type` for another media type, a charset besides UTF-8, or a compressed body */
-export function requireFormMediaType({ headers }: IncomingMessage): FormMediaType {
-  const contentType = headers['content-type'] ?? ''
-  const type = contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+export function requireFormMediaType(request: IncomingMessage): FormMediaType {
+  const type = mediaTypeOf(request)
   if (!Object.hasOwn(readers, type)) throw unsupported(`send the form as ${Object.keys(readers).join(', ')}`)
-  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(contentType)?.[1]
+  const charset = charsetOf(request)
   if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) throw unsupported('send the form in UTF-8')
-  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
-  if (encoding !== '' && encoding !== 'identity') throw unsupported('send the form without Content-Encoding')
+  if (isEncoded(request)) throw unsupported('send the form without Content-Encoding')
   return type as FormMediaType
 }
 
@@ -40,7 +40,6 @@ export async function readFormBody(body: Buffer, type: FormMediaType, contentTyp
   return await readers[type](body, contentType)
 }
 
-/** Each part costs the parser some memory, so they are counted before. */
 async function readMultipart(body: Buffer, contentType: string): Promise<Reading> {
   const form = await new Response(new Uint8Array(body), { headers: { 'content-type': contentType } }).formData()
   return readFormFields(textsOf(form))

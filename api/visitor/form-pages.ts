@@ -1,8 +1,7 @@
 import type { FormReason } from '../../core/forms.ts'
+import type { PageLanguage } from '../../core/page-language.ts'
 import type { WebPage } from '../../infra/web-page.ts'
 
-export const pageLanguages = ['en', 'ru'] as const
-export type PageLanguage = (typeof pageLanguages)[number]
 type Text = readonly [title: string, text: string]
 
 const thanks: Record<PageLanguage, Text> = {

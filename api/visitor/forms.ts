@@ -1,19 +1,21 @@
 import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
-import { z } from 'zod'
 import { AppError, type ErrorKind } from '../../core/errors.ts'
 import { type FormReason, formReasons, isOwnOrigin, maxFormBodyBytes, nextLocation, userAgentText } from '../../core/forms.ts'
+import { preferredLanguage } from '../../core/page-language.ts'
+import { isUuid } from '../../core/uuid.ts'
 import { webPage, webPagePolicy } from '../../infra/web-page.ts'
-import { deleteOldRates, rateKeys, rateLimited } from '../../services/forms/rates.ts'
+import { type FormSite, findFormSite } from '../../services/forms/form-site.ts'
+import { deleteOldRates, type Posting, rateKeys, rateLimited } from '../../services/forms/rates.ts'
 import { formRefusal } from '../../services/forms/refusals.ts'
-import { type FormSite, findFormSite, submit } from '../../services/forms/submit.ts'
+import { submit } from '../../services/forms/submit.ts'
 import type { Admitted } from '../admission.ts'
 import { receiveBytes } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { internalMessage, setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
 import { readFormBody, requireFormMediaType } from './form-body.ts'
-import { pageLanguages, refusalPage, thankYouPage } from './form-pages.ts'
+import { refusalPage, thankYouPage } from './form-pages.ts'
 import { createPostBlocks, type PostBlocks } from './post-blocks.ts'
 
 /** Longer headers than browsers send are not negotiated. */
@@ -27,43 +29,46 @@ export function formRoutes(deps: Deps): Router {
   const router = new Router({ strict: true, sensitive: true })
 
   router.options('/f/:site_id', async (koa) => {
-    using _caller = deps.admission.enter({ kind: 'address', id: clientNetwork(koa) })
+    const posting = postingOf(koa)
+    using _caller = deps.admission.enter({ kind: 'address', id: posting.network })
     const origin = koa.get('origin')
-    const site = origin === '' ? undefined : await findSite(deps, koa)
+    const site = origin === '' ? undefined : await findSite(deps, posting)
     if (site && isOwn(deps, site)(origin)) allowOrigin(koa, origin)
     koa.status = 204
   })
 
   router.post('/f/:site_id', async (koa) => {
-    const network = clientNetwork(koa)
-    const keys = rateKeys({ site_id: koa.params.site_id ?? '', network })
+    const posting = postingOf(koa)
     try {
-      await takePost(deps, blocks, koa)
+      await takePost(deps, blocks, koa, posting)
     } catch (error) {
       const refusal = asFormRefusal(error)
       if (!refusal) deps.log.error({ err: error }, 'form post failed')
       else if (refusal.kind !== 'too_many_requests' && refusal.kind !== 'unavailable')
-        blocks.countRefusal(keys.address, deps.clock())
+        blocks.countRefusal(rateKeys(posting).address, deps.clock())
       answerRefusal(koa, refusal)
     }
   })
   return router
 }
 
-async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa): Promise<void> {
-  const network = clientNetwork(koa)
+/** The site as it is named, which need not exist. */
+const postingOf = (koa: Koa): Posting => ({ site_id: (koa.params.site_id ?? '').toLowerCase(), network: clientNetwork(koa) })
+
+async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa, posting: Posting): Promise<void> {
+  const { network } = posting
   const now = deps.clock()
   const origin = koa.get('origin')
   // says nothing of the site, so that pages may read why
   if (origin !== '') allowOrigin(koa, origin)
-  for (const key of Object.values(rateKeys({ site_id: (koa.params.site_id ?? '').toLowerCase(), network }))) {
+  for (const key of Object.values(rateKeys(posting))) {
     const until = blocks.blockedUntil(key, now)
     if (until) throw rateLimited({ key, until }, now)
   }
   using caller = deps.admission.enter({ kind: 'address', id: network })
   koa.remove('access-control-allow-origin')
   if (origin === '') throw formRefusal('origin_required', 'the header Origin is missing; forms are posted by pages of their site')
-  const site = await findSite(deps, koa)
+  const site = await findSite(deps, posting)
   if (!site) throw formRefusal('site_not_found', 'there is no site with this form endpoint')
   if (!isOwn(deps, site)(origin))
     throw formRefusal('origin_not_allowed', `pages of ${origin.slice(0, 300)} may not post to this site`)
@@ -84,10 +89,9 @@ async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa): Promise<void>
 }
 
 /** Undefined for a malformed id, and for sites in the trash. */
-async function findSite(deps: Deps, koa: Koa): Promise<FormSite | undefined> {
-  const id = z.uuid().safeParse(koa.params.site_id)
-  if (!id.success) return undefined
-  return await findFormSite(deps.admission.databaseOf({ kind: 'address', id: clientNetwork(koa) }), id.data)
+async function findSite({ admission }: Deps, { site_id, network }: Posting): Promise<FormSite | undefined> {
+  if (!isUuid(site_id)) return undefined
+  return await findFormSite(admission.databaseOf({ kind: 'address', id: network }), site_id)
 }
 
 const isOwn =
@@ -173,9 +177,4 @@ function wantsHtml(koa: Koa): boolean {
   return accept.length <= maxNegotiatedLength && koa.accepts('json', 'html') === 'html'
 }
 
-function languageOf(koa: Koa): (typeof pageLanguages)[number] {
-  const given = koa.get('accept-language')
-  const [usual] = pageLanguages
-  if (given === '' || given.length > maxNegotiatedLength) return usual
-  return pageLanguages.find((language) => language === koa.acceptsLanguages(...pageLanguages)) ?? usual
-}
+const languageOf = (koa: Koa) => preferredLanguage(koa.get('accept-language'))

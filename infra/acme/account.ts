@@ -1,4 +1,5 @@
-import { createECDH, createHash, createPrivateKey, hkdfSync } from 'node:crypto'
+import { createECDH, createHash, createPrivateKey } from 'node:crypto'
+import { deriveKey } from '../crypto/derive-key.ts'
 
 export interface AcmeAccount {
   /** PEM. */
@@ -18,7 +19,7 @@ const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551
  */
 export function acmeAccount(secretKey: Uint8Array): AcmeAccount {
   // 128 bits more than the curve has, so that the remainder is not biased (FIPS 186-5, A.2.1)
-  const seed = Buffer.from(hkdfSync('sha256', secretKey, '', 'plinth acme account', 48))
+  const seed = deriveKey(secretKey, 'plinth acme account', 48)
   const scalar = (BigInt(`0x${seed.toString('hex')}`) % (order - 1n)) + 1n
   const pair = createECDH(curve)
   const secret = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex')

@@ -1,4 +1,4 @@
-import { hkdfSync } from 'node:crypto'
+import { deriveKey } from '../crypto/derive-key.ts'
 
 /** The paths that Caddy requests from the edge, over HTTP on the loopback address: its certificate getter cannot dial a unix socket. */
 export interface CertificatePaths {
@@ -10,6 +10,6 @@ export interface CertificatePaths {
 
 /** Derives paths that nobody else on this machine can guess, because they serve private keys. */
 export function certificatePaths(secretKey: Uint8Array): CertificatePaths {
-  const secret = Buffer.from(hkdfSync('sha256', secretKey, '', 'plinth certificate getter', 32)).toString('base64url')
+  const secret = deriveKey(secretKey, 'plinth certificate getter').toString('base64url')
   return { certificate: `/${secret}/certificate`, permission: `/${secret}/permission` }
 }

@@ -151,7 +151,10 @@ const slowBodies = {
   ],
 }
 
-/** The routes, in order: challenges of every host to the edge, the api's host, /__svc/ of every host to the api, all other hosts to the edge. */
+/**
+ * The routes, in order: challenges of every host to the edge, the api's host, of every other host the links to files to the edge and the rest of
+ * /__svc/ to the api, all other requests to the edge.
+ */
 function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
   const edge = proxyTo(config.sockets.edge)
@@ -161,6 +164,7 @@ function routes(config: Config): Json[] {
     { match: [{ not: [{ method: ['GET', 'HEAD'] }] }], handle: [slowBodies] },
     { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
+    { match: [{ path: ['/__svc/d/*'] }], handle: [edge], terminal: true },
     { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },
     { handle: [edge], terminal: true },
   ]

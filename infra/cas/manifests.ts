@@ -1,4 +1,5 @@
 import type { Manifest, ManifestEntry } from '../../core/manifest.ts'
+import { type PreparedRules, prepareRules } from '../../core/site-rules/prepare.ts'
 import type { SiteRules } from '../../core/site-rules/rules.ts'
 import type { Cas, ObjectBatch } from './cas.ts'
 
@@ -20,9 +21,20 @@ export async function storeManifest(
 
 /** @throws Error when the object is missing, although every manifest of a row is stored */
 export async function readManifest(cas: Cas, sha256: string): Promise<Manifest> {
+  return JSON.parse((await readBytes(cas, sha256)).toString('utf8')) as Manifest
+}
+
+/** As {@link readManifest}, but its files are not parsed. @throws Error when it is damaged, too */
+export async function readStoredManifest(cas: Cas, sha256: string): Promise<StoredManifest> {
+  const manifest = splitManifest(await readBytes(cas, sha256))
+  if (!manifest) throw new Error(`the manifest ${sha256} is damaged`)
+  return manifest
+}
+
+async function readBytes(cas: Cas, sha256: string): Promise<Buffer> {
   const object = await cas.open(sha256)
   if (!object) throw new Error(`the manifest ${sha256} is missing from the storage`)
-  return JSON.parse((await object.bytes()).toString('utf8')) as Manifest
+  return await object.bytes()
 }
 
 const manifestStart = '{"files":['
@@ -56,6 +68,10 @@ export function splitManifest(bytes: Buffer): StoredManifest | undefined {
   if (end !== rulesEnd || split < start) return undefined
   return { files: bytes.subarray(start, split), rules: bytes.subarray(split + rulesStart.length, -1) }
 }
+
+/** Undefined when the deploy has no rules. */
+export const rulesOf = ({ rules }: StoredManifest): PreparedRules | undefined =>
+  rules && prepareRules(JSON.parse(rules.toString('utf8')) as SiteRules)
 
 /**
  * Looks up a file by binary search in the entries of a manifest. They are never parsed as a whole: for a deploy with 20,000 of the

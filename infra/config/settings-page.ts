@@ -14,6 +14,7 @@ const titles = {
   acme: 'Certificates',
   mail: 'Email',
   build: 'Builds',
+  forms: 'Forms',
   webhooks: 'Webhooks',
   git: 'Git',
 } as const satisfies Record<Groups, string>

@@ -407,6 +407,16 @@ export const settings = {
       about: 'The bubblewrap program: a path, or a name on the `PATH`.',
     },
   },
+  forms: {
+    digestPauseMs: {
+      name: 'PLINTH_FORM_DIGEST_PAUSE',
+      schema: duration,
+      default: '10m',
+      processes: ['api', 'worker'],
+      about:
+        'How long form submissions are gathered after an email about them; while they go on, each pause is twice as long, up to six times this.',
+    },
+  },
   webhooks: {
     allowPrivate: {
       name: 'PLINTH_ALLOW_PRIVATE_WEBHOOKS',

@@ -1,5 +1,6 @@
-import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { base32, fromBase32 } from './base32.ts'
+import { deriveKey } from './derive-key.ts'
 
 /** The token of the permanent link of a deploy: 52 characters of lower-case base32, different for each generation of the site's links. */
 export type PermanentTokens = (deployId: string, generation: number) => string
@@ -9,7 +10,7 @@ const signatureBytes = 16
 
 /** A token is the id of the deploy and a signature, so that nothing is stored for it. Another secret key gives other tokens. */
 export function createPermanentTokens(secretKey: Uint8Array): PermanentTokens {
-  const key = new Uint8Array(hkdfSync('sha256', secretKey, '', 'plinth permanent links', 32))
+  const key = deriveKey(secretKey, 'plinth permanent links')
   return (deployId, generation) => {
     const signature = createHmac('sha256', key).update(`${deployId}:${generation}`).digest().subarray(0, signatureBytes)
     return base32(Buffer.concat([Buffer.from(deployId.replaceAll('-', ''), 'hex'), signature]))

@@ -1,5 +1,6 @@
-import { createHash, createHmac, hkdfSync } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { base32 } from './base32.ts'
+import { deriveKey } from './derive-key.ts'
 
 /** Derives the token of a preview link: 52 characters of lower-case base32, different for each generation. */
 export type PreviewTokens = (deployId: string, generation: number) => string
@@ -9,7 +10,7 @@ export type PreviewTokens = (deployId: string, generation: number) => string
  * Another secret key gives other tokens.
  */
 export function createPreviewTokens(secretKey: Uint8Array): PreviewTokens {
-  const key = new Uint8Array(hkdfSync('sha256', secretKey, '', 'plinth preview links', 32))
+  const key = deriveKey(secretKey, 'plinth preview links')
   return (deployId, generation) => base32(createHmac('sha256', key).update(`${deployId}:${generation}`).digest())
 }
 

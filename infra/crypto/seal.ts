@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { deriveKey } from './derive-key.ts'
 
 /** A sealed text cannot be opened: it was changed, belongs to another place, or its key is unknown. */
 export class SealError extends Error {
@@ -39,9 +40,8 @@ export function openKeyring(secretKey: Uint8Array, earlier: readonly Uint8Array[
 }
 
 function sealingKey(secretKey: Uint8Array): SealingKey {
-  const derive = (purpose: string) => new Uint8Array(hkdfSync('sha256', secretKey, '', purpose, 32))
-  const id = createHash('sha256').update(derive('plinth sealed texts, key id')).digest('hex').slice(0, 8)
-  return { id, secret: derive('plinth sealed texts') }
+  const id = createHash('sha256').update(deriveKey(secretKey, 'plinth sealed texts, key id')).digest('hex').slice(0, 8)
+  return { id, secret: deriveKey(secretKey, 'plinth sealed texts') }
 }
 
 /** Encrypts a text with AES-256-GCM for one place. Each call has a different result: `v1.<key id>.<nonce, text and tag in base64url>`. */

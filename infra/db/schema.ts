@@ -222,6 +222,8 @@ interface Mails {
   kind: string
   about: string
   suppressed: Generated<number>
+  submission_id: string | null
+  reply_to: string | null
 }
 
 interface Domains {
@@ -373,6 +375,7 @@ interface FormSubmissions {
   request_id: string | null
   user_agent: string | null
   created_at: Date
+  email_pending: Generated<boolean>
 }
 
 interface SiteForms {
@@ -383,6 +386,10 @@ interface SiteForms {
   spam: Generated<number>
   archive: Generated<number>
   hidden: Generated<number>
+  digest_no: Generated<number>
+  digest_at: Date | null
+  digests: Generated<number>
+  notified_at: Date | null
 }
 
 interface FormUsage {
@@ -390,11 +397,61 @@ interface FormUsage {
   month: string
   shard: number
   used: Generated<number>
+  granted: Generated<number>
+  granted_of: number | null
 }
 
 interface FormRates {
   key: string
   taken_at: Date[]
+}
+
+interface Autoreplies {
+  site_id: string
+  project_id: string
+  enabled: boolean
+  subject: string
+  body: string
+  email_field: string
+  updated_at: Date
+}
+
+interface AutoreplyUsage {
+  project_id: string
+  month: string
+  emails: number
+}
+
+interface DueAutoreplies {
+  submission_id: string
+  site_id: string
+  project_id: string
+  created_at: Date
+}
+
+interface DeliveryFiles {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  name: string
+  label: string | null
+  content_type: string
+  sha256: string
+  size: number
+  downloads: Generated<number>
+  created_at: Date
+}
+
+interface DeliveryPages {
+  site_id: string
+  project_id: string
+  link_ttl_days: Generated<number>
+  page_title: string | null
+  upsell_text: string | null
+  logo_sha256: string | null
+  logo_size: number | null
+  page_logo_framed: Generated<boolean>
+  page_logo_rounded: Generated<boolean>
 }
 
 interface Notifications {
@@ -494,6 +551,11 @@ export interface DB {
   site_forms: SiteForms
   form_usage: FormUsage
   form_rates: FormRates
+  autoreplies: Autoreplies
+  autoreply_usage: AutoreplyUsage
+  due_autoreplies: DueAutoreplies
+  delivery_files: DeliveryFiles
+  delivery_pages: DeliveryPages
   notifications: Notifications
   webhooks: Webhooks
   webhook_events: WebhookEvents

@@ -1,3 +1,5 @@
+import { isPlainAddress, senderParts } from '../../core/emails.ts'
+
 /** The mail server has refused an email for good. The message is the server's. */
 export class EmailRefused extends Error {
   override readonly name = 'EmailRefused'
@@ -9,9 +11,13 @@ export interface OutgoingEmail {
   /** `Name <address>` or an address. */
   readonly sender: string
   readonly recipient: string
+  /** A plain address; null when replies go to the sender. */
+  readonly reply_to: string | null
   readonly subject: string
   readonly text: string
   readonly html: string
+  /** An automatic reply to a visitor (RFC 3834), which nothing shall answer: neither a bounce nor another machine. */
+  readonly isReply: boolean
 }
 
 export interface Mailer extends AsyncDisposable {
@@ -19,9 +25,9 @@ export interface Mailer extends AsyncDisposable {
   send(email: OutgoingEmail): Promise<void>
 }
 
-/** One plain address: a quoted or commented one, or a list, could mean another recipient than it seems. */
-const plainAddress = /^[a-z0-9._%+-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
-const addressOf = (sender: string) => /<([^<>]+)>\s*$/.exec(sender)?.[1] ?? sender.trim()
+const ownerHeaders = { 'Auto-Submitted': 'auto-generated' }
+/** `Precedence` is for responders that are older than RFC 3834, and `X-Auto-Response-Suppress` for Exchange. */
+const replyHeaders = { 'Auto-Submitted': 'auto-replied', 'X-Auto-Response-Suppress': 'All', Precedence: 'bulk' }
 
 /** @param url `smtp://user:password@host:port`, or `smtps:` for TLS from the beginning */
 export async function openMailer(url: string): Promise<Mailer> {
@@ -36,19 +42,20 @@ export async function openMailer(url: string): Promise<Mailer> {
     disableUrlAccess: true,
   })
   return {
-    async send({ id, sender, recipient, subject, text, html }) {
-      const from = addressOf(sender)
-      if (!plainAddress.test(recipient)) throw new EmailRefused('emails cannot be sent to this address')
+    async send({ id, sender, recipient, reply_to, subject, text, html, isReply }) {
+      const from = senderParts(sender)
+      if (!isPlainAddress(recipient)) throw new EmailRefused('emails cannot be sent to this address')
       try {
         await transport.sendMail({
-          messageId: `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
-          envelope: { from, to: [recipient] },
-          from: sender,
+          messageId: `<${id}@${from.address.slice(from.address.lastIndexOf('@') + 1)}>`,
+          envelope: { from: isReply ? '' : from.address, to: [recipient] },
+          from,
           to: [{ name: '', address: recipient }],
+          ...(reply_to !== null && isPlainAddress(reply_to) && { replyTo: [{ name: '', address: reply_to }] }),
           subject,
           text,
           html,
-          headers: { 'Auto-Submitted': 'auto-generated' },
+          headers: isReply ? replyHeaders : ownerHeaders,
         })
       } catch (error) {
         throw isRefusal(error as NodeJS.ErrnoException) ? new EmailRefused((error as Error).message, { cause: error }) : error

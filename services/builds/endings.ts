@@ -42,7 +42,7 @@ export async function meter(tx: Tx, projectId: string, result: BuildResult, now:
 
 /**
  * Settles a deploy that has just failed without a result of its build: its permit goes to the next build, and its forge,
- * its owner and webhooks are told.
+ * its owner and webhooks are notified.
  * @param before the deploy as it was
  */
 export async function settleFailure(
@@ -63,5 +63,5 @@ export async function settleFailure(
     await insertGitReport(tx, { deploy_id: changed.id, site_id: changed.site_id })
   }
   await reportEnd(tx, changed)
-  await recordFailure(tx, changed, now)
+  await recordFailure(tx, services, changed, now)
 }

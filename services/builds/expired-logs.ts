@@ -1,3 +1,4 @@
+import { isUuid } from '../../core/uuid.ts'
 import type { BuildLogs } from '../../infra/build-logs/build-logs.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { listDeploysSince } from '../deploys/deploys.ts'
@@ -12,7 +13,7 @@ export async function removeOldLogs(db: Db, logs: BuildLogs, before: Date): Prom
   let removed = 0
   let ids: string[] = []
   for await (const id of logs.list()) {
-    if (!uuid.test(id)) continue
+    if (!isUuid(id)) continue
     ids.push(id)
     if (ids.length < batch) continue
     removed += await removeBatch(ids)
@@ -28,5 +29,3 @@ export async function removeOldLogs(db: Db, logs: BuildLogs, before: Date): Prom
     return old.length
   }
 }
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

@@ -59,7 +59,7 @@ export async function finishBuild(
     }
     await releaseSource(tx, changed, build, error ? objectsOf(result, files) : [], now)
     if (error || isPreview) await reportEnd(tx, changed)
-    if (error) await recordFailure(tx, changed, now)
+    if (error) await recordFailure(tx, services, changed, now)
     // the success of another deploy is that it is published
     else if (!changed.activate) await recordSuccess(tx, changed, now)
     tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy built'))

@@ -1,5 +1,6 @@
 import { triesBeforeNotice } from '../../core/certificates.ts'
-import { insertNotification } from '../notifications/notifications.ts'
+import { failingEmail } from '../../core/domain-emails.ts'
+import { insertNotification, notifyOwner } from '../notifications/notifications.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { recordEvent } from '../webhooks/events.ts'
@@ -12,13 +13,13 @@ interface FailedTry {
   readonly next_try_at: Date
 }
 
-/** Stores a failed try; the owner of the domain is told once for each order. False when another order took its place. May be repeated. */
+/** Stores a failed try; the owner of the domain is notified once for each order. False when another order took its place. May be repeated. */
 export function postponeOrder(services: Services, run: OrderRun, failed: FailedTry): Promise<boolean> {
   return transact(services, async (tx) => {
     const before = await lockOrder(tx, run)
     if (!before || !(await setOrderError(tx, run, failed))) return false
     const isNews = before.tries < triesBeforeNotice && failed.tries >= triesBeforeNotice
-    if (isNews) await recordFailing(tx, run, failed.error, services.clock())
+    if (isNews) await recordFailing(tx, services, run, failed.error)
     return true
   })
 }
@@ -33,7 +34,7 @@ export function giveUpOrder(
     const before = await lockOrder(tx, run)
     if (!before) return
     await endOrder(tx, run, end)
-    if (before.tries < triesBeforeNotice) await recordFailing(tx, run, end.error, services.clock())
+    if (before.tries < triesBeforeNotice) await recordFailing(tx, services, run, end.error)
   })
 }
 
@@ -46,8 +47,9 @@ const lockOrder = (tx: Tx, { certificate_id, order_id }: OrderRun) =>
     .forNoKeyUpdate()
     .executeTakeFirst()
 
-/** Tells the owner and the webhooks of a project that a domain gets no certificate. Names of the platform have no owner. */
-async function recordFailing(tx: Tx, { certificate_id }: OrderRun, error: string, now: Date): Promise<void> {
+/** Notifies the owner and the webhooks of a project that a domain gets no certificate. Names of the platform have no owner. */
+async function recordFailing(tx: Tx, services: Services, { certificate_id }: OrderRun, error: string): Promise<void> {
+  const now = services.clock()
   const domain = await tx
     .selectFrom('domains')
     .innerJoin('certificates', 'certificates.domain_id', 'domains.id')
@@ -58,6 +60,8 @@ async function recordFailing(tx: Tx, { certificate_id }: OrderRun, error: string
   const { project_id, site_id, not_after } = domain
   const data = { domain_id: domain.id, domain: domain.domain, error, not_after: not_after?.toISOString() ?? null }
   await recordEvent(tx, { type: 'certificate.failing', project_id, site_id, data }, now)
-  const title = `${domain.domain} gets no ${not_after ? 'new ' : ''}certificate`
+  if (not_after) return await notifyOwner(tx, services, domain, failingEmail(domain.domain, error, not_after))
+  // the end of the attempt to connect the domain is an email already
+  const title = `${domain.domain} gets no certificate`
   await insertNotification(tx, project_id, { kind: 'certificate_failing', title, message: error, site_id }, now)
 }

@@ -3,6 +3,7 @@ import { judgeLinks } from '../../core/checks/links.ts'
 import { collectFindings, type Findings, type Recommendation } from '../../core/checks/recommendation.ts'
 import { checkFile, checkRule, checkSite } from '../../core/checks.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
+import type { CompiledRules } from '../../core/site-rules/compile.ts'
 import { type PreparedRules, prepareRules } from '../../core/site-rules/prepare.ts'
 import type { Cas, ObjectBatch } from '../../infra/cas/cas.ts'
 import { readSiteRules } from '../../infra/cas/site-rules.ts'
@@ -18,6 +19,8 @@ export interface CheckOptions {
   readonly signal?: AbortSignal
   /** The batch that has the files while they are not in the storage yet. */
   readonly objects?: Pick<ObjectBatch, 'open'>
+  /** `_redirects` and `_headers`, when the caller has compiled them. */
+  readonly compiled?: CompiledRules
 }
 
 export interface CheckResult {
@@ -47,7 +50,7 @@ const nothing: BlobFacts = {}
 export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
   const read = createBlobReader(reader)
   return {
-    async findRecommendations(files, { payer, budgetMs, signal, objects = cas }) {
+    async findRecommendations(files, { payer, budgetMs, signal, objects = cas, compiled }) {
       const factsOf: ReadFacts = async (batch) => {
         const telling = batch.filter(tellsSomething)
         const facts = await read(telling, { objects, payer })
@@ -60,7 +63,7 @@ export function createSiteChecks(cas: Cas, reader: FactsReader): SiteChecks {
       const isOver = () => signal?.aborted === true || performance.now() - startedAt >= budgetMs
       const findings = collectFindings()
       const judge = async () => {
-        const { rules, faults } = await readSiteRules(objects, files)
+        const { rules, faults } = compiled ?? (await readSiteRules(objects, files))
         for (const fault of faults) findings.add(checkRule(fault))
         return await judgeFiles({ files, rules: rules && prepareRules(rules) }, factsOf, findings, isOver)
       }

@@ -3,10 +3,8 @@ import { explainDecision } from '../../core/explain-decision.ts'
 import type { RequestTarget } from '../../core/request-path.ts'
 import { decide } from '../../core/serving.ts'
 import type { AppliedHeader } from '../../core/site-rules/merge-headers.ts'
-import { prepareRules } from '../../core/site-rules/prepare.ts'
-import type { RuleFile, SiteRules } from '../../core/site-rules/rules.ts'
-import type { Cas } from '../../infra/cas/cas.ts'
-import { findEntry, type StoredManifest, splitManifest } from '../../infra/cas/manifests.ts'
+import type { RuleFile } from '../../core/site-rules/rules.ts'
+import { findEntry, readStoredManifest, rulesOf } from '../../infra/cas/manifests.ts'
 import { readRuleFile } from '../../infra/cas/site-rules.ts'
 import type { Services } from '../services.ts'
 
@@ -35,9 +33,9 @@ export async function explainPath(
   canonical: boolean,
 ): Promise<PathExplanation> {
   try {
-    const manifest = await readParts(cas, manifestSha256)
+    const manifest = await readStoredManifest(cas, manifestSha256)
     const find = (file: string) => findEntry(manifest.files, file)
-    const rules = manifest.rules && prepareRules(JSON.parse(manifest.rules.toString()) as SiteRules)
+    const rules = rulesOf(manifest)
     const decision = decide(path, (file) => find(file) !== undefined, { query, rules, canonical })
     const explanation = explainDecision(path, decision)
     const rule = decision.rule ? { ...decision.rule, text: await textOf(decision.rule) } : null
@@ -55,10 +53,4 @@ export async function explainPath(
     log.error({ err: error, sha256: manifestSha256 }, 'path not explained')
     throw unavailable('the storage does not answer; try again in a few seconds')
   }
-}
-
-async function readParts(cas: Cas, sha256: string): Promise<StoredManifest> {
-  const parts = splitManifest((await (await cas.open(sha256))?.bytes()) ?? Buffer.of())
-  if (!parts) throw new Error(`the manifest ${sha256} is missing or damaged`)
-  return parts
 }

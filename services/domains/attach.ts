@@ -5,7 +5,7 @@ import { readable } from '../../core/emails.ts'
 import { conflict } from '../../core/errors.ts'
 import { unprovenDomainPeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal, domainStart } from '../../workflows/contract/domains.ts'
-import { tellOwner } from '../notifications/notifications.ts'
+import { notifyOwner } from '../notifications/notifications.ts'
 import { suspended, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { inTrash, lockSite, type SiteRow } from '../sites/sites.ts'
@@ -72,7 +72,7 @@ async function replaceUnproven(
   const replaced = await removeUnproven(tx, wanted, times)
   if (!replaced) return
   await signalWorkflows(tx, [domainChangedSignal({ domain_id: replaced.id, attempt: replaced.attempt })])
-  await tellOwner(tx, services, replaced, replacedEmail(wanted.domain))
+  await notifyOwner(tx, services, replaced, replacedEmail(wanted.domain))
 }
 
 function attachedElsewhere({ domain, project_id }: WantedDomain, found: AttachedDomain) {

@@ -4,7 +4,7 @@ import { connectPeriodMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import { type DomainCheck, domainStart, type Settled } from '../../workflows/contract/domains.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { tellOwner } from '../notifications/notifications.ts'
+import { notifyOwner } from '../notifications/notifications.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { recordEvent } from '../webhooks/events.ts'
@@ -50,7 +50,7 @@ export async function saveLookOfRun(services: Services, run: DomainRun, look: Do
       return { state: 'waiting', message: look.message, next_check_at: next.toISOString() }
     }
     await setNextCheck(tx, run, null)
-    await tellOwner(tx, services, domain, givenUpEmail(domain.domain, site_name, look.message))
+    await notifyOwner(tx, services, domain, givenUpEmail(domain.domain, site_name, look.message))
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'domain given up'))
     return { state: 'given_up' }
   })
@@ -65,7 +65,7 @@ export async function settleDomain(services: Services, run: DomainRun): Promise<
     if (settled === 'stale' || settled === 'pending' || !(await setConnected(tx, run, clock()))) return settled
     const { project_id, site_id, site_name, secured } = domain
     const text = settled === 'live' ? liveEmail(domain.domain, site_name, addressOf(config, domain)) : uncertified(domain)
-    await tellOwner(tx, services, domain, text)
+    await notifyOwner(tx, services, domain, text)
     if (settled === 'live') {
       const data = { domain_id: domain.id, domain: domain.domain }
       await recordEvent(tx, { type: 'domain.live', project_id, site_id, data }, clock())

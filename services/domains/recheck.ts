@@ -2,7 +2,7 @@ import { lostEmail, missingEmail } from '../../core/domain-emails.ts'
 import { isVerified } from '../../core/domain-state.ts'
 import { domainProofPeriodMs, domainRecheckMs } from '../../core/limits.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
-import { tellOwner } from '../notifications/notifications.ts'
+import { notifyOwner } from '../notifications/notifications.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
@@ -49,12 +49,12 @@ async function lose(tx: Tx, services: Services, domain: DomainRecord, now: Date)
   const run = { domain_id: domain.id, attempt: domain.attempt }
   if (await markMissing(tx, run, now)) {
     const text = missingEmail(domain.domain, site_name, lastMoment(domain.proven_at ?? now, now))
-    await tellOwner(tx, services, domain, text)
+    await notifyOwner(tx, services, domain, text)
     tx.afterCommit(() => log.info({ ...run, domain: domain.domain }, 'proof of the domain missing'))
     return false
   }
   if (!(await loseDomain(tx, run, now, new Date(now.getTime() + config.dns.checkIntervalMs)))) return false
-  await tellOwner(tx, services, domain, lostEmail(domain.domain, site_name))
+  await notifyOwner(tx, services, domain, lostEmail(domain.domain, site_name))
   await startWorkflow(tx, connectionStart(services, { ...domain, attempt: run.attempt + 1 }))
   await bumpRoutes(tx, { site_id })
   tx.afterCommit(() => log.warn({ ...run, domain: domain.domain }, 'domain not verified any more'))

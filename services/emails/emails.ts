@@ -25,19 +25,19 @@ export async function queueEmailToOwner(
   const { kind, about } = email
   const allowance = { project_id: projectId, kind: `mail:${kind}:${about}`, limit: maxEmailsAboutOneThing, periodMs: hourMs }
   if (await takeAllowance(tx, allowance, options.now)) return await countSuppressedEmail(tx, projectId, email)
-  const { id } = await insertEmailToOwner(tx, projectId, email, options)
-  await startWorkflow(tx, emailStart({ id, project_id: projectId, about: email.subject }))
+  await sendEmailToOwner(tx, projectId, email, options)
 }
 
-async function insertEmailToOwner(
+/** Writes an email to the owner of a project and starts its sending, in the transaction that causes it. The caller limits their number. */
+export async function sendEmailToOwner(
   tx: Tx,
   projectId: string,
-  { kind, about, subject, text, html }: Email,
+  { kind, about, subject, text, html, reply_to }: Email,
   { sender, now }: { readonly sender: string; readonly now: Date },
-): Promise<{ id: string }> {
-  return await tx
+): Promise<void> {
+  const { id } = await tx
     .insertInto('mails')
-    .columns(['project_id', 'sender', 'recipient', 'subject', 'text', 'html', 'created_at', 'kind', 'about'])
+    .columns(['project_id', 'sender', 'recipient', 'subject', 'text', 'html', 'created_at', 'kind', 'about', 'reply_to'])
     .expression((eb) =>
       eb
         .selectFrom('projects')
@@ -51,11 +51,13 @@ async function insertEmailToOwner(
           sql<Date>`${now}::timestamptz`.as('created_at'),
           sql<string>`${kind}`.as('kind'),
           sql<string>`${about}`.as('about'),
+          sql<string | null>`${reply_to ?? null}`.as('reply_to'),
         ])
         .where('projects.id', '=', projectId),
     )
     .returning('id')
     .executeTakeFirstOrThrow()
+  await startWorkflow(tx, emailStart({ id, project_id: projectId, about: subject }))
 }
 
 /** Counts an email that is not written, on the newest email of its kind about the same thing. */
@@ -108,12 +110,16 @@ export function listWaitingEmails(
   before: Date,
   limit: number,
 ): Promise<Pick<EmailRow, 'id' | 'project_id' | 'subject'>[]> {
-  return db
-    .selectFrom('mails')
-    .select(['id', 'project_id', 'subject'])
-    .where('outcome', 'is', null)
-    .where('created_at', '<', before)
-    .orderBy('created_at')
-    .limit(limit)
-    .execute()
+  return (
+    db
+      .selectFrom('mails')
+      .select(['id', 'project_id', 'subject'])
+      .where('outcome', 'is', null)
+      // a reply is sent by the workflow of its submission
+      .where('submission_id', 'is', null)
+      .where('created_at', '<', before)
+      .orderBy('created_at')
+      .limit(limit)
+      .execute()
+  )
 }

@@ -1,10 +1,11 @@
 import { type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
-import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import { withPrimaries } from '../../core/domains.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { type Feed, type FollowOptions, follow, type SetConnected } from '../../infra/db/feed.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
+import { deliveryFiles, deliveryPage, type RouteFile, type RoutePage } from './delivery.ts'
 import { permanentLinks } from './permanent-links.ts'
 
 /** The facts of one site that the edge needs. */
@@ -32,6 +33,10 @@ export interface Route {
   readonly former: readonly FormerSubdomain[]
   /** Verified custom domains; `*.` stands for one label. */
   readonly domains: readonly RouteDomain[]
+  /** The files that visitors with a link may download. */
+  readonly delivery_files: readonly RouteFile[]
+  /** How the page of these files looks; null when its owner has set nothing. */
+  readonly delivery_page: RoutePage | null
 }
 
 export interface FormerSubdomain {
@@ -140,6 +145,8 @@ async function readRoutes(
     .select((eb) => jsonArrayFrom(permanentLinks(eb)).as('permanent'))
     .select((eb) => jsonArrayFrom(formerSubdomains(eb)).as('former'))
     .select((eb) => jsonArrayFrom(verifiedDomains(eb)).as('domains'))
+    .select((eb) => jsonArrayFrom(deliveryFiles(eb)).as('delivery_files'))
+    .select((eb) => jsonObjectFrom(deliveryPage(eb)).as('delivery_page'))
     .execute()
   let newest = 0
   const routes = rows.map(({ route_changed_at, ...route }) => {

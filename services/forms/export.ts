@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { csvLine } from '../../core/csv.ts'
-import type { FieldValue } from '../../core/forms.ts'
+import { fieldText } from '../../core/forms.ts'
 import { maxCsvFields } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { isFound, isHidden, isLookedThrough, type SubmissionFilter, type SubmissionRow, shownColumns } from './inbox.ts'
@@ -31,15 +31,8 @@ const jsonLine = ({ id, site_id, status, created_at, data }: SubmissionRow) =>
 function csvRow({ id, status, created_at, data }: SubmissionRow, columns: readonly string[], hasMore: boolean): string {
   const known = new Set(columns)
   const others = hasMore ? Object.fromEntries(Object.entries(data).filter(([name]) => !known.has(name))) : {}
-  const cells = columns.map((name) => (Object.hasOwn(data, name) ? cellText(data[name] ?? null) : ''))
+  const cells = columns.map((name) => (Object.hasOwn(data, name) ? fieldText(data[name] ?? null) : ''))
   return csvLine([id, created_at.toISOString(), status, ...cells, ...(hasMore ? [JSON.stringify(others)] : [])])
-}
-
-function cellText(value: FieldValue): string {
-  if (value === null) return ''
-  if (typeof value !== 'object') return String(value)
-  const isListOfTexts = Array.isArray(value) && value.every((item) => typeof item === 'string')
-  return isListOfTexts ? value.join('\n') : JSON.stringify(value)
 }
 
 /** Pages of a bounded number of looked-through submissions, so that a search that finds little takes no long query either. */

@@ -8,7 +8,7 @@ import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 import { formRefusal } from './refusals.ts'
-import { countOnSite } from './site-forms.ts'
+import { countOnSite, countSubmissions } from './site-forms.ts'
 import { charge } from './usage.ts'
 
 /** A submission as its owner may see it: a hidden one has no content. */
@@ -66,7 +66,7 @@ export async function listSubmissions(
   if (filter.q === undefined || filter.q === '') {
     const items = await sql<SubmissionRow>`
       select ${shownColumns} from form_submissions s where ${isLookedThrough(filter)} ${page}`.execute(db)
-    return { items: items.rows, total: await countSubmissions(db, filter) }
+    return { items: items.rows, total: await countSubmissions(db, filter, filter.status) }
   }
   const found = sql`
     select s.id from (
@@ -81,21 +81,17 @@ export async function listSubmissions(
   return { items: items.rows, total }
 }
 
-async function countSubmissions(db: Db, { project_id, site_id, status }: SubmissionFilter): Promise<number> {
-  const { count } = await db
-    .selectFrom('site_forms')
-    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>(status), sql<number>`0`).as('count'))
-    .where('project_id', '=', project_id)
-    .$if(site_id !== undefined, (query) => query.where('site_id', '=', site_id ?? ''))
-    .executeTakeFirstOrThrow()
-  return count
-}
-
 /** Undefined when the project has no such submission. */
 export async function findSubmission(db: Db, projectId: string, id: string): Promise<SubmissionRow | undefined> {
   const { rows } = await sql<SubmissionRow>`
     select ${shownColumns} from form_submissions s where s.id = ${id} and s.project_id = ${projectId}`.execute(db)
   return rows[0]
+}
+
+/** The fields of a submission, while its owner sees it and does not regard it as spam. */
+export async function findShownFields(db: Db, projectId: string, id: string): Promise<SubmissionRow['data'] | undefined> {
+  const row = await findSubmission(db, projectId, id)
+  return row && !row.hidden && row.status !== 'spam' ? row.data : undefined
 }
 
 export const noSuchSubmission = () =>

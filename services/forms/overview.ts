@@ -11,6 +11,7 @@ export interface SiteFormRow extends SubmissionCounts {
   readonly site_id: string
   readonly name: string
   readonly notify_email: boolean
+  readonly autoreply_enabled: boolean
 }
 
 type Site = Pick<Selectable<DB['sites']>, 'id' | 'project_id'>
@@ -19,6 +20,7 @@ type Site = Pick<Selectable<DB['sites']>, 'id' | 'project_id'>
 export async function listSiteForms(db: Db, projectId: string, siteId?: string): Promise<SiteFormRow[]> {
   const { rows } = await sql<SiteFormRow>`
     select sites.id as site_id, sites.name, coalesce(f.notify_email, false) as notify_email,
+      exists (select from autoreplies a where a.site_id = sites.id and a.enabled) as autoreply_enabled,
       coalesce(f.verified - f.hidden, 0) as verified, coalesce(f.spam, 0) as spam, coalesce(f.archive, 0) as archive,
       coalesce(f.hidden, 0) as hidden
     from sites left join site_forms f on f.site_id = sites.id

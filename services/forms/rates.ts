@@ -11,6 +11,9 @@ export interface Posting {
   readonly network: string
 }
 
+const rates = { site: maxPostsPerSite, address: maxPostsPerAddress } as const
+export type RateKind = keyof typeof rates
+
 /** A site or an address that has used up its rate, until the instant. */
 export interface RateBlock {
   readonly key: string
@@ -19,29 +22,28 @@ export interface RateBlock {
 
 export const rateKeys = ({ site_id, network }: Posting) => ({ site: `site:${site_id}`, address: `address:${network}` })
 
+/** Instants beyond a minute come from a wrong clock, and are ignored. */
+const recent = (now: Date) => sql`(
+  select at from unnest(form_rates.taken_at) at
+  where at > ${new Date(now.getTime() - formRatePeriodMs)} and at <= ${new Date(now.getTime() + formRatePeriodMs)} order by at)`
+
 /**
- * Takes one post from the rate of the address and from that of the site, or finds which is used up. One statement decides for all processes; both
- * rows stay locked until the transaction ends. Addresses come first, so that no two transactions wait for each other. Instants beyond a
- * minute come from a wrong clock, and are ignored. The transaction must be rolled back when something is used up.
+ * The part of a statement that takes one post from a rate, for the row of `from`. It returns nothing when the rate is used up. It decides for all
+ * processes: the row stays locked until the transaction ends. That of the address comes first, so that no two transactions wait for each other.
  */
-export async function takeRates(db: Db, posting: Posting, now: Date): Promise<RateBlock | undefined> {
-  const keys = rateKeys(posting)
-  const limit = sql`case when form_rates.key like 'site:%' then ${maxPostsPerSite}::int else ${maxPostsPerAddress}::int end`
-  const since = new Date(now.getTime() - formRatePeriodMs)
-  const until = new Date(now.getTime() + formRatePeriodMs)
-  const recent = sql`(select at from unnest(form_rates.taken_at) at where at > ${since} and at <= ${until} order by at)`
-  const { rows: taken } = await sql<{ key: string }>`
-    insert into form_rates (key, taken_at)
-    values (${keys.address}, array[${now}::timestamptz]), (${keys.site}, array[${now}::timestamptz])
-    on conflict (key) do update set taken_at = array${recent} || excluded.taken_at
-    where (select count(*) from ${recent} recent) < ${limit}
-    returning key`.execute(db)
-  if (taken.length === 2) return undefined
-  const key = taken[0]?.key === keys.address ? keys.site : keys.address
-  const most = key === keys.site ? maxPostsPerSite : maxPostsPerAddress
+export const takeRate = (posting: Posting, kind: RateKind, now: Date, from: string) => sql`
+  insert into form_rates (key, taken_at)
+  select ${rateKeys(posting)[kind]}, array[${now}::timestamptz] from ${sql.ref(from)}
+  on conflict (key) do update set taken_at = array${recent(now)} || excluded.taken_at
+  where (select count(*) from ${recent(now)} recent) < ${rates[kind]}::int
+  returning key`
+
+/** Finds until when a rate is used up. */
+export async function findBlock(db: Db, posting: Posting, kind: RateKind, now: Date): Promise<RateBlock> {
+  const key = rateKeys(posting)[kind]
   const { rows } = await sql<{ at: Date }>`
-    select recent.at from form_rates, lateral ${recent} recent
-    where key = ${key} order by recent.at desc offset ${most - 1} limit 1`.execute(db)
+    select recent.at from form_rates, lateral ${recent(now)} recent
+    where key = ${key} order by recent.at desc offset ${rates[kind] - 1} limit 1`.execute(db)
   return { key, until: new Date((rows[0]?.at ?? now).getTime() + formRatePeriodMs) }
 }
 

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Quotas } from '../../core/plans.ts'
 import type { ProjectRow } from '../projects/projects.ts'
 import type { Tx } from '../transact.ts'
-import { addFormsUsed, lockedFormsUsed } from './usage.ts'
+import { addFormsUsed, lockFormsUsed } from './usage.ts'
 
 type Limit = Quotas['forms_per_month']
 
@@ -29,7 +29,8 @@ export async function revealHidden(
 ): Promise<number> {
   const { id, form_balance, revealed_no } = project
   const isRaised = before !== null && (after === null || after > before)
-  const ofMonth = isRaised ? await leftOfMonth(tx, id, after, now) : 0
+  const usage = await lockFormsUsed(tx, id, now)
+  const ofMonth = isRaised ? leftOfMonth(after, usage.used) : 0
   const ofBalance = bought > 0 ? Math.max(0, form_balance) : 0
   if (ofMonth !== null && ofMonth + ofBalance === 0) return form_balance
   const { rows } = await sql<{ count: number; last: number | null }>`
@@ -39,7 +40,7 @@ export async function revealHidden(
   const { count = 0, last = null } = rows[0] ?? {}
   if (last === null) return form_balance
   const takenOfMonth = ofMonth === null ? count : Math.min(count, ofMonth)
-  if (takenOfMonth > 0) await addFormsUsed(tx, id, now, takenOfMonth)
+  if (takenOfMonth > 0) await addFormsUsed(tx, usage, after, takenOfMonth)
   await tx.updateTable('projects').set({ revealed_no: last }).where('id', '=', id).execute()
   await sql`
     update site_forms f set hidden = (
@@ -49,6 +50,4 @@ export async function revealHidden(
 }
 
 /** Null when the quota is unlimited. */
-async function leftOfMonth(tx: Tx, projectId: string, limit: Limit, now: Date): Promise<number | null> {
-  return limit === null ? null : Math.max(0, limit - (await lockedFormsUsed(tx, projectId, now)))
-}
+const leftOfMonth = (limit: Limit, used: number): Limit => (limit === null ? null : Math.max(0, limit - used))

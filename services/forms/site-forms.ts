@@ -38,12 +38,17 @@ export async function countOnSite(
   await add()
 }
 
-/** The hidden submissions, or the spam, of all sites of the project. */
-export async function countInProject(db: Db, projectId: string, column: 'hidden' | 'spam'): Promise<number> {
+/** Counts the submissions of one status, or the hidden ones, of one site or of all sites of the project. */
+export async function countSubmissions(
+  db: Db,
+  { project_id, site_id }: { readonly project_id: string; readonly site_id?: string | undefined },
+  counter: keyof SubmissionCounts,
+): Promise<number> {
   const { count } = await db
     .selectFrom('site_forms')
-    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>(column), sql<number>`0`).as('count'))
-    .where('project_id', '=', projectId)
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>(counter), sql<number>`0`).as('count'))
+    .where('project_id', '=', project_id)
+    .$if(site_id !== undefined, (query) => query.where('site_id', '=', site_id ?? ''))
     .executeTakeFirstOrThrow()
   return count
 }

@@ -1,38 +1,14 @@
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import { type FormPost, isTooSoon } from '../../core/forms.ts'
-import type { PlanName } from '../../core/plans.ts'
-import type { Db } from '../../infra/db/database.ts'
-import { jsonb } from '../../infra/db/jsonb.ts'
-import type { DB } from '../../infra/db/schema.ts'
-import { isVerifiedDomain } from '../domain-predicates.ts'
-import { type ProjectRow, withProject } from '../projects/projects.ts'
+import { type Db, prepared } from '../../infra/db/database.ts'
+import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
-import { type Tx, transact } from '../transact.ts'
-import { recordFormReceived } from '../webhooks/events.ts'
-import { type RateBlock, takeRates } from './rates.ts'
-import { countInProject, countOnSite } from './site-forms.ts'
-import { charge, chargeFarBelow, isNearLimit, spamLimit } from './usage.ts'
-
-/** A site as its form endpoint sees it. */
-export interface FormSite {
-  readonly site_id: string
-  readonly project_id: string
-  readonly subdomain: string
-  /** Verified custom domains. */
-  readonly domains: readonly string[]
-  readonly plan: PlanName
-  readonly suspended: boolean
-}
-
-/** Undefined when there is no such site outside the trash. */
-export async function findFormSite(db: Db, id: string): Promise<FormSite | undefined> {
-  const { rows } = await sql<FormSite>`
-    select sites.id as site_id, sites.project_id, sites.subdomain, projects.plan, projects.suspended,
-      array(select domain from domains where domains.site_id = sites.id and ${isVerifiedDomain}) as domains
-    from sites join projects on projects.id = sites.project_id
-    where sites.id = ${id} and sites.deletion_scheduled_at is null`.execute(db)
-  return rows[0]
-}
+import { transact } from '../transact.ts'
+import type { FormSite } from './form-site.ts'
+import { insertSubmission, isRepeated, type NewSubmission } from './insert-submission.ts'
+import { findBlock, type RateBlock, takeRate } from './rates.ts'
+import { hasFollowUps, recordReceived } from './received.ts'
+import { charge, chargeShare, spamLimit } from './usage.ts'
 
 export interface Submitted extends Pick<FormPost, 'data' | 'trapped' | 'shownAt' | 'requestId'> {
   /** The network of the client's address. */
@@ -46,97 +22,125 @@ export type Outcome =
   | { readonly kind: 'blocked'; readonly block: RateBlock }
 
 /**
- * Stores a submission with everything that counts it, in one transaction. The rates are taken first; what the quota does not pay for is stored
- * hidden. Only near the limit of its plan does a submission take the project's lock.
+ * Stores a submission with everything that counts it. One statement takes the rates, charges the submission to its share of the quota and stores
+ * it; a transaction follows only when no share is left. What the quota does not pay for is stored hidden.
  */
 export async function submit(services: Services, site: FormSite, post: Submitted): Promise<Outcome> {
-  const { db, config, clock } = services
-  const now = clock()
-  const isCharged = !post.trapped && !isTooSoon(post, now)
-  const limit = config.plans[site.plan].forms_per_month
-  if (!isCharged || !(await isNearLimit(db, site.project_id, limit, now))) {
-    const outcome = await orUndone(transact(services, (tx) => store(tx, services, { site, post })))
-    if (outcome.kind !== 'near limit') return outcome
-  }
-  const exactly = withProject(services, site.project_id, (tx, project) => store(tx, services, { site, post, project }))
-  return (await orUndone(exactly)) as Outcome
-}
-
-interface Storing {
-  readonly site: FormSite
-  readonly post: Submitted
-  /** Set when its lock is held. */
-  readonly project?: ProjectRow
-}
-
-/** Rolls the transaction back that it is thrown in. */
-class Undone extends Error {
-  readonly outcome: Outcome | { readonly kind: 'near limit' }
-
-  constructor(outcome: Undone['outcome']) {
-    super(outcome.kind)
-    this.outcome = outcome
-  }
-}
-
-async function orUndone(storing: Promise<Outcome>): Promise<Undone['outcome']> {
+  const now = services.clock()
+  const posting = { site_id: site.site_id, network: post.network }
   try {
-    return await storing
+    const taken = await takeAndStore(services, site, post, now)
+    if (!taken.is_open) return { kind: 'gone' }
+    if (!taken.has_address_rate) return { kind: 'blocked', block: await findBlock(services.db, posting, 'address', now) }
+    if (!taken.has_site_rate) return { kind: 'blocked', block: await findBlock(services.db, posting, 'site', now) }
+    if (post.trapped) return { kind: 'dropped' }
+    if (!taken.is_new) return { kind: 'duplicate' }
+    if (taken.id !== null) return { kind: 'accepted' }
+    return isTooSoon(post, now) ? { kind: 'dropped' } : await storeExactly(services, site, post, now)
   } catch (error) {
-    if (error instanceof Undone) return error.outcome
+    if (isRepeated(error)) return { kind: 'duplicate' }
     throw error
   }
 }
 
-async function store(tx: Tx, services: Services, { site, post, project }: Storing): Promise<Outcome> {
-  const { config, clock } = services
-  const now = clock()
-  const block = await takeRates(tx, { site_id: site.site_id, network: post.network }, now)
-  if (block) throw new Undone({ kind: 'blocked', block })
-  if (post.trapped) return { kind: 'dropped' }
-  if (post.requestId !== undefined && (await isStored(tx, site.site_id, post.requestId))) return { kind: 'duplicate' }
+/** How far a post came: each step is taken only after the one before. */
+interface Taken {
+  readonly is_open: boolean
+  readonly has_address_rate: boolean
+  readonly has_site_rate: boolean
+  /** Whether the request was not stored before. */
+  readonly is_new: boolean
+  /** Null when there was no room. */
+  readonly id: string | null
+}
+
+function takeAndStore(services: Services, site: FormSite, post: Submitted, now: Date): Promise<Taken> {
+  const isFollowed = hasFollowUps(site, now) && !post.trapped && !isTooSoon(post, now)
+  if (!isFollowed) return runSteps(services.db, services, { site, post, now })
+  return transact(services, async (tx) => {
+    const taken = await runSteps(tx, services, { site, post, now })
+    if (taken.id !== null) await recordReceived(tx, site, { id: taken.id }, now)
+    return taken
+  })
+}
+
+async function runSteps(
+  db: Db,
+  { config }: Pick<Services, 'config'>,
+  { site, post, now }: { readonly site: FormSite; readonly post: Submitted; readonly now: Date },
+): Promise<Taken> {
+  const { site_id, project_id } = site
+  const posting = { site_id, network: post.network }
   const limit = config.plans[site.plan].forms_per_month
-  if (isTooSoon(post, now)) {
-    if ((await countInProject(tx, site.project_id, 'spam')) >= spamLimit(limit)) return { kind: 'dropped' }
-    return await insert(tx, site, post, { status: 'spam', charged: false, hidden_no: null, created_at: now })
+  const kind = post.trapped ? 'trapped' : isTooSoon(post, now) ? 'spam' : 'paid'
+  const rooms = {
+    trapped: sql`select 1 where false`,
+    spam: sql`
+      select 1 from new_request, (select sum(spam) as spam from site_forms where project_id = ${project_id}) kept
+      where coalesce(kept.spam, 0) < ${spamLimit(limit)}`,
+    paid: chargeShare(project_id, limit, now, 'new_request'),
   }
-  if (!project) {
-    if (!(await chargeFarBelow(tx, site.project_id, limit, now))) throw new Undone({ kind: 'near limit' })
-    return await insert(tx, site, post, { status: 'verified', charged: true, hidden_no: null, created_at: now })
-  }
-  const charged = await charge(tx, services, project, now)
-  if (charged.kind === 'exhausted') return { kind: 'exhausted' }
-  const hidden_no = charged.kind === 'hidden' ? charged.hidden_no : null
-  return await insert(tx, site, post, { status: 'verified', charged: hidden_no === null, hidden_no, created_at: now })
+  const { rows } = await sql<Taken>`${prepared(`submit_${kind}`)}
+    with open_site as materialized (
+      select id from sites where id = ${site_id} and deletion_scheduled_at is null for key share),
+    address_rate as (${takeRate(posting, 'address', now, 'open_site')}),
+    site_rate as (${takeRate(posting, 'site', now, 'address_rate')}),
+    new_request as materialized (
+      select key from site_rate where not exists (
+        select from form_submissions where site_id = ${site_id} and request_id = ${post.requestId ?? null}::uuid)),
+    room as (${rooms[kind]}),
+    ${insertSubmission(newSubmission(site, post, now, kind === 'spam' ? spam : paid), 'room')}
+    select exists (select from open_site) as is_open, exists (select from address_rate) as has_address_rate,
+      exists (select from site_rate) as has_site_rate, exists (select from new_request) as is_new, (select id from stored) as id`.execute(
+    db,
+  )
+  const [taken] = rows
+  if (!taken) throw new Error('the statement returned no row')
+  return taken
 }
 
-async function isStored(tx: Tx, siteId: string, requestId: string): Promise<boolean> {
-  const row = await tx
-    .selectFrom('form_submissions')
-    .select('id')
-    .where('site_id', '=', siteId)
-    .where('request_id', '=', requestId)
-    .executeTakeFirst()
-  return row !== undefined
+type Payment = Pick<NewSubmission, 'status' | 'charged' | 'hidden_no'>
+const spam: Payment = { status: 'spam', charged: false, hidden_no: null }
+const paid: Payment = { status: 'verified', charged: true, hidden_no: null }
+
+const newSubmission = (
+  { site_id, project_id, notify_email }: FormSite,
+  { data, requestId, user_agent }: Submitted,
+  created_at: Date,
+  payment: Payment,
+): NewSubmission => {
+  const isShown = payment.status === 'verified' && payment.hidden_no === null
+  return {
+    site_id,
+    project_id,
+    data,
+    request_id: requestId,
+    user_agent,
+    created_at,
+    ...payment,
+    email_pending: isShown && notify_email,
+  }
 }
 
-type Stored = Pick<Selectable<DB['form_submissions']>, 'status' | 'charged' | 'hidden_no' | 'created_at'>
-
-/** Inserts a submission and counts it, unless its site was moved to the trash or the same request was stored a moment ago. */
-async function insert(tx: Tx, { site_id, project_id }: FormSite, post: Submitted, stored: Stored): Promise<Outcome> {
-  const { status, charged, hidden_no, created_at } = stored
-  const { rows } = await sql<{ id: string }>`
-    insert into form_submissions
-      (project_id, site_id, status, charged, hidden_no, data, request_id, user_agent, created_at)
-    select project_id, id, ${status}::text, ${charged}::boolean, ${hidden_no}::bigint, ${jsonb(post.data)},
-      ${post.requestId ?? null}::uuid, ${post.user_agent}::text, ${created_at}::timestamptz
-    from sites where id = ${site_id} and project_id = ${project_id} and deletion_scheduled_at is null for key share
-    on conflict (site_id, request_id) do nothing
-    returning id`.execute(tx)
-  const [inserted] = rows
-  if (!inserted) throw new Undone({ kind: (await findFormSite(tx, site_id)) ? 'duplicate' : 'gone' })
-  await countOnSite(tx, { site_id, project_id }, { [status]: 1, ...(hidden_no !== null && { hidden: 1 }) })
-  const isShown = status === 'verified' && hidden_no === null
-  if (isShown) await recordFormReceived(tx, { project_id, site_id, submission_id: inserted.id }, created_at)
-  return { kind: 'accepted' }
+/** Stores a submission whose rates are taken, but whose share of the quota is used up. */
+function storeExactly(services: Services, site: FormSite, post: Submitted, now: Date): Promise<Outcome> {
+  const { site_id, project_id } = site
+  return withProject(services, project_id, async (tx, project): Promise<Outcome> => {
+    const found = await sql<{ is_stored: boolean }>`
+      select exists (
+        select from form_submissions where site_id = ${site_id} and request_id = ${post.requestId ?? null}::uuid) as is_stored
+      from sites where id = ${site_id} and deletion_scheduled_at is null for key share`.execute(tx)
+    const [state] = found.rows
+    if (!state) return { kind: 'gone' }
+    if (state.is_stored) return { kind: 'duplicate' }
+    const charged = await charge(tx, services, project, now)
+    if (charged.kind === 'exhausted') return { kind: 'exhausted' }
+    const payment: Payment = charged.kind === 'hidden' ? { ...paid, charged: false, hidden_no: charged.hidden_no } : paid
+    const { rows } = await sql<{ id: string }>`
+      with room as (select 1), ${insertSubmission(newSubmission(site, post, now, payment), 'room')}
+      select id from stored`.execute(tx)
+    const [stored] = rows
+    if (stored && payment.hidden_no === null && hasFollowUps(site, now)) await recordReceived(tx, site, stored, now)
+    return { kind: 'accepted' }
+  })
 }

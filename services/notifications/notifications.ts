@@ -1,6 +1,6 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Email } from '../../core/emails.ts'
-import { maxNotifications, type NotificationKind, notificationTexts } from '../../core/notifications.ts'
+import { maxFormNotifications, maxNotifications, type NotificationKind, notificationTexts } from '../../core/notifications.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { queueEmailToOwner } from '../emails/emails.ts'
@@ -26,14 +26,19 @@ export async function insertNotification(
 ): Promise<void> {
   const row = { project_id, kind, site_id, deploy_id: deploy_id ?? null, ...notificationTexts(texts), created_at: now }
   await tx.insertInto('notifications').values(row).execute()
-  await sql`
-    delete from notifications where id = any (array(
-      select id from notifications where project_id = ${project_id}
-      order by id desc offset ${maxNotifications} for update skip locked))`.execute(tx)
+  if (kind === 'form_submissions') await deleteOldest(tx, project_id, sql`and kind = ${kind}`, maxFormNotifications)
+  await deleteOldest(tx, project_id, sql``, maxNotifications)
 }
 
-/** Tells the owner of a project about one of its domains, by email and by a notification, in the transaction of the cause. */
-export async function tellOwner(
+async function deleteOldest(tx: Tx, projectId: string, condition: RawBuilder<unknown>, kept: number): Promise<void> {
+  await sql`
+    delete from notifications where id = any (array(
+      select id from notifications where project_id = ${projectId} ${condition}
+      order by id desc offset ${kept} for update skip locked))`.execute(tx)
+}
+
+/** Notifies the owner of a project about one of its domains, by email and by a notification, in the transaction of the cause. */
+export async function notifyOwner(
   tx: Tx,
   { config, clock }: Services,
   about: { readonly project_id: string; readonly site_id: string },

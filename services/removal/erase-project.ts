@@ -60,6 +60,7 @@ const ownTables = [
   'released_domains',
   'allowances',
   'form_usage',
+  'autoreply_usage',
   'keys',
 ] as const
 

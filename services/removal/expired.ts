@@ -21,6 +21,7 @@ const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => (
   mails: sql`created_at < ${before(now, emailPeriodMs)}`,
   form_rates: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
   form_usage: sql`month < ${before(now, usagePeriodMs)}::date`,
+  autoreply_usage: sql`month < ${before(now, usagePeriodMs)}::date`,
   notifications: sql`created_at < ${before(now, notificationPeriodMs)}`,
   // their deliveries go with them
   webhook_events: sql`created_at < ${before(now, webhookEventPeriodMs)}`,

@@ -1,5 +1,7 @@
 import { quarantinePeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal } from '../../workflows/contract/domains.ts'
+import { deleteDeliveryOfSite } from '../autoreply/delivery-files.ts'
+import { deleteAutoreplyOfSite, deleteRepliesOfSite } from '../autoreply/remove.ts'
 import { grantFreePermits } from '../builds/permits.ts'
 import { purgeDeploy } from '../deploys/purge.ts'
 import { deleteDomainsOfSite } from '../domains/detach.ts'
@@ -33,6 +35,7 @@ export async function purgeSite(
   if (!(await begin(services, trashing, project_id))) return endOf((await findTrashing(db, trashing)).state)
   const deploys = await purgeDeploys(services, site_id, progress)
   await deleteSubmissionsOfSite(db, site_id)
+  await deleteRepliesOfSite(db, site_id)
   await remove(services, site_id, project_id)
   log.info({ site_id, project_id, deploys }, 'site removed for good')
   return 'purged'
@@ -73,6 +76,8 @@ function remove(services: Services, siteId: string, projectId: string): Promise<
     const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
     await signalWorkflows(tx, domains.map(domainChangedSignal))
     await deleteFormsOfSite(tx, siteId)
+    await deleteAutoreplyOfSite(tx, siteId)
+    await deleteDeliveryOfSite(tx, { id: siteId, project_id: projectId }, now)
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
     if (await finishErasure(tx, project, now))
       tx.afterCommit(() => services.log.info({ project_id: projectId }, 'project erased'))

@@ -8,7 +8,7 @@ import type { Tx } from '../transact.ts'
 import { releaseObjects } from './released-objects.ts'
 import { uploadingBytes } from './uploads.ts'
 
-// A row is a blob that a deploy of the project contains (deploys > 0), as which each retained asset counts, or that was uploaded for one (staged). A blob with neither has no row:
+// A row is a blob that a deploy of the project contains (deploys > 0), as which each retained asset, each delivery file and each logo counts, or that was uploaded for one (staged). A blob with neither has no row:
 // its object is released.
 
 const isReadable = sql<boolean>`not exists (
@@ -129,6 +129,36 @@ export async function removeBlobsOfDeploy(
     .where(ofDeploy)
     .execute()
   await releaseObjects(tx, [manifest_sha256, ...given_up.map((row) => row.sha256)], { now, published: true })
+}
+
+/** Counts one more use of a blob, besides those by deploys, and makes it the project's. Under the project's lock and the sweeper's. */
+export async function useBlob(tx: Tx, projectId: string, { sha256, size }: Blob): Promise<void> {
+  await tx
+    .insertInto('blobs')
+    .values({ project_id: projectId, sha256, size, deploys: 1 })
+    .onConflict((conflict) =>
+      conflict.columns(['project_id', 'sha256']).doUpdateSet((eb) => ({ deploys: eb('blobs.deploys', '+', 1) })),
+    )
+    .execute()
+}
+
+/** The reverse, for uses that have ended; a hash may occur several times. Blobs that the project no longer needs are released. Under the project's lock. */
+export async function dropBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
+  // ordered, so that two transactions lock rows in the same order
+  for (const sha256 of hashes.toSorted()) {
+    const ofBlob = sql<boolean>`project_id = ${projectId} and sha256 = ${sha256}`
+    const { numDeletedRows } = await tx
+      .deleteFrom('blobs')
+      .where(ofBlob)
+      .where('deploys', '=', 1)
+      .where('staged', '=', false)
+      .executeTakeFirst()
+    if (numDeletedRows > 0n) await releaseObjects(tx, [sha256], { now, published: true })
+    else {
+      const fewer = tx.updateTable('blobs').set((eb) => ({ deploys: eb('deploys', '-', 1), touched_at: now }))
+      await fewer.where(ofBlob).execute()
+    }
+  }
 }
 
 /** Adds an uploaded blob to the project and restarts its grace, under the project's lock and the sweeper's. */

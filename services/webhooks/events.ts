@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { maxWaitingDeliveries, type WebhookEvent } from '../../core/webhooks.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { EventData } from '../../infra/db/schema.ts'
@@ -15,7 +15,7 @@ export interface NewEvent {
 }
 
 /**
- * Records an event in the transaction of the change that it tells of, and starts its delivery to every webhook of the project that wants
+ * Records an event in the transaction of the change that it describes, and starts its delivery to every webhook of the project that wants
  * it. Without such a webhook nothing is written. A webhook with too many waiting deliveries does not get it.
  */
 export async function recordEvent(tx: Tx, { type, project_id, site_id, data }: NewEvent, now: Date): Promise<void> {
@@ -23,9 +23,7 @@ export async function recordEvent(tx: Tx, { type, project_id, site_id, data }: N
     .selectFrom('webhooks')
     .select(['id', hasRoom.as('has_room')])
     .where('project_id', '=', project_id)
-    .where('enabled', '=', true)
-    .where((eb) => eb.or([eb('site_id', 'is', null), eb('site_id', '=', site_id)]))
-    .where(sql<boolean>`${type} = any (events)`)
+    .where(wantsEvent(type, sql.val(site_id)))
     .execute()
   const full = wanting.filter((webhook) => !webhook.has_room).map(({ id }) => id)
   if (full.length > 0) await markOverflow(tx, full, now)
@@ -35,6 +33,10 @@ export async function recordEvent(tx: Tx, { type, project_id, site_id, data }: N
   const { id: event_id } = await tx.insertInto('webhook_events').values(event).returning('id').executeTakeFirstOrThrow()
   await insertDeliveries(tx, webhookIds, { event_id, project_id, type }, now)
 }
+
+/** Whether `webhooks` is to be called for events of the type at the site. */
+export const wantsEvent = (type: WebhookEvent, siteId: RawBuilder<unknown>) => sql<boolean>`(
+  webhooks.enabled and (webhooks.site_id is null or webhooks.site_id = ${siteId}) and ${type} = any (webhooks.events))`
 
 /** Records a submission that the owner can see. A hidden one, and spam, are no event. The receiver gets its fields only while it can be seen. */
 export const recordFormReceived = (

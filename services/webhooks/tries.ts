@@ -28,7 +28,7 @@ export function takeTry(services: Services, { delivery_id, project_id }: Deliver
     const pauseMs = (next_look_at?.getTime() ?? 0) - now.getTime()
     const isPaused = delivery.trying_since === null && delivery.waiting_since === null
     if (isPaused && pauseMs > 0) return { state: 'pause', wait_ms: pauseMs }
-    if ((await countTries(tx, delivery, now)) >= maxTriesUnderWay) {
+    if ((await countTries(tx, project_id, now, delivery_id)) >= maxTriesUnderWay) {
       const waiting = { waiting_since: delivery.waiting_since ?? now, trying_since: null }
       await setState(tx, delivery_id, { ...waiting, next_look_at: new Date(now.getTime() + permitPatienceMs) })
       return { state: 'permit', wait_ms: permitPatienceMs }
@@ -80,6 +80,8 @@ export function findMessage(db: Db, deliveryId: string) {
     .executeTakeFirst()
 }
 
+export type Message = NonNullable<Awaited<ReturnType<typeof findMessage>>>
+
 /** Lists deliveries whose workflow should have looked at them before the instant, by id. */
 export function listStalledDeliveries(db: Db, before: Date, page: { limit: number; afterId: string | undefined }) {
   return db
@@ -108,14 +110,14 @@ async function lockWebhookOf(tx: Tx, deliveryId: string): Promise<WebhookRow | u
   return found && (await lockWebhook(tx, found.webhook_id))
 }
 
-/** Counts the tries of the project that are under way, besides those of the delivery. */
-async function countTries(tx: Tx, { id, project_id }: Pick<Delivery, 'id' | 'project_id'>, now: Date): Promise<number> {
+/** Counts the tries of the project that are under way, besides those of one delivery. */
+async function countTries(tx: Tx, projectId: string, now: Date, besides?: string): Promise<number> {
   const { count } = await tx
     .selectFrom('webhook_deliveries')
     .select((eb) => eb.fn.countAll<number>().as('count'))
-    .where('project_id', '=', project_id)
+    .where('project_id', '=', projectId)
     .where('trying_since', '>', new Date(now.getTime() - lostTryMs))
-    .where('id', '<>', id)
+    .$if(besides !== undefined, (query) => query.where('id', '<>', besides ?? ''))
     .executeTakeFirstOrThrow()
   return count
 }
@@ -147,7 +149,7 @@ async function fail(tx: Tx, services: Services, webhook: WebhookRow, result: Del
 
 /** Signals as many waiting deliveries as there are free permits; each takes its permit by itself. */
 async function grantPermits(tx: Tx, projectId: string, now: Date): Promise<void> {
-  const free = maxTriesUnderWay - (await countTries(tx, { id: nobody, project_id: projectId }, now))
+  const free = maxTriesUnderWay - (await countTries(tx, projectId, now))
   const waiting = await tx
     .selectFrom('webhook_deliveries')
     .select('id')
@@ -161,5 +163,3 @@ async function grantPermits(tx: Tx, projectId: string, now: Date): Promise<void>
     waiting.map(({ id }) => permitSignal(id)),
   )
 }
-
-const nobody = '00000000-0000-0000-0000-000000000000'

@@ -8,7 +8,7 @@ import { transact } from '../../services/transact.ts'
 import { makeSite, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
-// What the owner and the webhooks of a project are told of its domains.
+// Notifications and webhook events about the domains of a project.
 
 let w: World
 beforeAll(async () => {
@@ -37,14 +37,14 @@ const notificationsOf = async ({ key }: TestProject) =>
     site_id,
   }))
 
-test('E33: a domain that goes live is told once', async () => {
+test('E33: a domain that goes live is announced once', async () => {
   const { owner, site_id, domain_id, domain } = await verifiedDomain()
   for (let i = 0; i < 2; i++) expect(await settleDomain(w, { domain_id, attempt: 1 })).toBe('live')
   expect(await eventsOf(owner)).toEqual([{ type: 'domain.live', data: { site_id, domain_id, domain } }])
   expect(await notificationsOf(owner)).toEqual([{ kind: 'domain_live', title: `${domain} is live`, site_id }])
 })
 
-test('E33: an order that keeps failing is told once, at its third failure, and another order again', async () => {
+test('E33: an order that keeps failing is announced once, at its third failure, and another order again', async () => {
   const { owner, site_id, domain_id, domain } = await verifiedDomain()
   const begin = () => transact(w, (tx) => beginOrder(tx, { domain_id, name: domain }, w.clock()))
   const fail = async (run: Awaited<ReturnType<typeof begin>>, tries: number) =>
@@ -66,7 +66,28 @@ test('E33: an order that keeps failing is told once, at its third failure, and a
   expect(await eventsOf(owner)).toEqual([failing, failing])
 })
 
-test('an order for a name of the platform is told to nobody', async () => {
+test('an order that keeps failing while a certificate is in use is mailed to the owner once', async () => {
+  const { owner, domain_id, domain } = await verifiedDomain()
+  const run = await transact(w, (tx) => beginOrder(tx, { domain_id, name: domain }, w.clock()))
+  const not_after = new Date('2030-01-02T03:04:00Z')
+  await w.db.updateTable('certificates').set({ not_after }).where('domain_id', '=', domain_id).execute()
+  for (let tries = 1; tries <= triesBeforeNotice + 1; tries++) {
+    await postponeOrder(w, run, { error: 'no A record', tries, next_try_at: w.clock() })
+  }
+  const mails = await w.db.selectFrom('mails').select(['kind', 'subject', 'text']).where('project_id', '=', owner.id).execute()
+  expect(mails).toEqual([
+    {
+      kind: 'certificate_failing',
+      subject: `${domain} gets no new certificate`,
+      text: expect.stringContaining('2 Jan 2030, 03:04 UTC'),
+    },
+  ])
+  expect(await notificationsOf(owner)).toMatchObject([
+    { kind: 'certificate_failing', title: `${domain} gets no new certificate` },
+  ])
+})
+
+test('an order for a name of the platform notifies nobody', async () => {
   const run = await transact(w, (tx) => beginOrder(tx, { domain_id: null, name: 'platform.example' }, w.clock()))
   expect(await postponeOrder(w, run, { error: 'x', tries: 3, next_try_at: w.clock() })).toBe(true)
 })

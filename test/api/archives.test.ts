@@ -57,7 +57,7 @@ test('D01 D02 V14: archives of every hostile kind are refused, fail with a clear
   // the threads that read the sources have heaps of their own
   expect(process.memoryUsage().rss - before).toBeLessThan(500 * MB)
   expect((await readdir(w.config.build.dir)).filter((entry) => entry.startsWith('run-'))).toEqual([])
-}, 240_000)
+}, 480_000)
 
 test.each([
   ['tar.gz', tarGz],

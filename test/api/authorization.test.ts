@@ -4,7 +4,7 @@ import type { Operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations/index.ts'
 import { covers } from '../../core/scopes.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
-import { archive, type Input, operationInputs } from './operation-inputs.ts'
+import { type Input, operationInputs, rawBytesOf } from './operation-inputs.ts'
 import { restRequest } from './rest-request.ts'
 
 // Every operation, on both faces, with every kind of key: exact answers, and no trace of what was denied.
@@ -56,7 +56,7 @@ async function overRest(op: Operation, input: Input, key: string | undefined): P
 }
 
 async function overTools(op: Operation, input: Input, key: string | undefined): Promise<Reply> {
-  const raw = op.raw ? { [`${op.raw.name}_base64`]: archive.toString('base64') } : {}
+  const raw = op.raw ? { [`${op.raw.name}_base64`]: rawBytesOf(op).toString('base64') } : {}
   const params = { name: op.id, arguments: { ...input, ...raw } }
   const { status, body } = await w.call('POST /mcp', { key, json: { jsonrpc: '2.0', id: 1, method: 'tools/call', params } })
   if (status !== 200) return { status, text: JSON.stringify(body) }
@@ -101,6 +101,9 @@ async function fingerprint(): Promise<string> {
     'git_connections',
     'git_deliveries',
     'git_previews',
+    'autoreplies',
+    'delivery_files',
+    'delivery_pages',
     'notifications',
     'webhooks',
     'webhook_events',
@@ -110,7 +113,14 @@ async function fingerprint(): Promise<string> {
   // what waits for a runner or a fetcher may still be given its turn; deploys are checked, domains looked at and webhooks called in the background
   const background = { a_record: null, diagnostics: null, failing_since: null, recommendations: null }
   const moving = { ...background, turn_at: null, next_check_at: null }
-  const sorted = rows.map((table) => table.map((row) => JSON.stringify({ ...row, ...moving })).sort())
+  // a notification of a deploy that fails in the background is unread
+  const isCompared = (row: object) => !('read_at' in row) || row.read_at !== null
+  const sorted = rows.map((table) =>
+    table
+      .filter(isCompared)
+      .map((row) => JSON.stringify({ ...row, ...moving }))
+      .sort(),
+  )
   return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
 }
 

@@ -137,8 +137,8 @@ test('G04: a pull request of a branch has the link of the branch, and opened aga
   const { url, ...preview } = await ready(site, opened.deploy_id)
   expect(preview).toMatchObject({ ref: 'feature', pull_request: 7, from_fork: false, approved: true, head_commit: sha })
   await shows(url, 'asked for')
-  const told = await tell(site, 'push', { ref: 'refs/heads/feature', after: sha })
-  expect(told).toMatchObject({ skipped: 'duplicate' })
+  const answer = await tell(site, 'push', { ref: 'refs/heads/feature', after: sha })
+  expect(answer).toMatchObject({ skipped: 'duplicate' })
 
   expect(await request(site, 'closed', { ref: 'feature', sha })).toMatchObject({ skipped: 'deleted' })
   await isGone(url)

@@ -294,7 +294,7 @@ describe('the end of the link', () => {
     await w.db.insertInto('git_deliveries').values({ site_id: site.id, delivery_id: 'push 1', received_at: clock() }).execute()
     await w.db
       .insertInto('git_reports')
-      .values({ site_id: site.id, deploy_id: (await built(preview, 'told')).id })
+      .values({ site_id: site.id, deploy_id: (await built(preview, 'reported')).id })
       .execute()
     const left = async () => {
       const rows = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports', 'deploys', 'preview_links'] as const

@@ -22,8 +22,10 @@ test('O01 O02 C07: the OpenAPI document lists every operation under /api/v1 with
       `${method.toUpperCase()} ${path}`,
     ]),
   )
-  expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(operations.filter((op) => op.rest).map((op) => [op.id, op.rest])))
-  expect(listed.every(([, route]) => route?.split(' ')[1]?.startsWith('/api/v1/'))).toBe(true)
+  const inRest = operations.filter((op) => op.rest).map((op) => [op.id, op.rest])
+  expect(Object.fromEntries(listed)).toEqual({ ...Object.fromEntries(inRest), submit_form: 'POST /f/{site_id}' })
+  const outside = listed.filter(([, route]) => !route?.split(' ')[1]?.startsWith('/api/v1/'))
+  expect(outside.map(([id]) => id)).toEqual(['submit_form'])
   const tools = await w.call('POST /mcp', { key: owner.key, json: { jsonrpc: '2.0', id: 1, method: 'tools/list' } })
   const names = tools.body.result.tools.map((tool: { name: string }) => tool.name)
   expect(names).toEqual(operations.filter((op) => op.tool).map((op) => op.id))
@@ -99,6 +101,15 @@ test('C02: unknown paths and wrong methods get a message', async () => {
   expect([unknown.status, Object.keys(unknown.body)]).toEqual([404, ['message']])
   const method = await w.call('PUT /api/v1/sites', { key: owner.key })
   expect([method.status, method.headers.get('allow')?.split(', ').sort()]).toEqual([405, ['GET', 'HEAD', 'POST']])
+})
+
+test('C02: a path that is one operation is not the id of another', async () => {
+  const exported = '/api/v1/forms/submissions/export'
+  for (const wrong of ['DELETE', 'PUT']) {
+    const { status, headers } = await w.call(`${wrong} ${exported}`, { key: owner.key })
+    expect([status, headers.get('allow')?.split(', ').sort()]).toEqual([405, ['GET', 'HEAD']])
+  }
+  expect((await w.call('DELETE /api/v1/forms/submissions/exports', { key: owner.key })).status).toBe(404)
 })
 
 test('/healthz tells that the process lives, /readyz whether it can serve, and names dependencies to the operator only', async () => {

@@ -1,3 +1,4 @@
+import { expectDocumented } from '../contract.ts'
 import { makeSite } from '../make.ts'
 import type { Answer, TestProject, World } from '../world.ts'
 
@@ -51,7 +52,9 @@ export async function makeFormSite(w: World, project: TestProject): Promise<Form
       })
       const text = await response.text()
       const isJson = response.headers.get('content-type')?.startsWith('application/json')
-      return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+      const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+      expectDocumented('POST', `/f/${site.id}`, answer)
+      return answer
     },
   }
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
-import { type FormSite, makeFormSite, newAddress, type PostOptions } from './form-site.ts'
+import { type FormSite, makeFormSite } from './form-site.ts'
 
 // The endpoint that visitors post to: bodies, origins, answers.
 
@@ -166,50 +166,6 @@ describe('service fields', () => {
 })
 
 describe('origins', () => {
-  const addDomain = async (domain: string, verified: boolean) => {
-    await w.call(`POST /api/v1/sites/${site.id}/domains`, { key: owner.key, json: { domain } })
-    if (verified) await w.db.updateTable('domains').set({ verified_at: new Date() }).where('domain', '=', domain).execute()
-  }
-
-  test('F03 F04 80: only pages of the site may post, at its subdomain and its verified domains', async () => {
-    const name = site.subdomain
-    await addDomain(`${name}.example.com`, true)
-    await addDomain(`${name}.example.net`, false)
-    const own = site.url
-    const other = await makeFormSite(w, owner)
-    const origins: [string | null, string][] = [
-      [own, 'ok'],
-      [`https://${name}.plinth.localhost:8443`, 'ok'],
-      [`http://${name}.example.com:8080`, 'ok'],
-      [`https://${name}.example.com`, 'ok'],
-      [null, 'origin_required'],
-      ['', 'origin_required'],
-      ['null', 'origin_not_allowed'],
-      [`${own}/`, 'origin_not_allowed'],
-      [`${own}.evil.example`, 'origin_not_allowed'],
-      [own.replace('://', '://evil'), 'origin_not_allowed'],
-      [own.replace('://', '://evil.'), 'origin_not_allowed'],
-      [own.replace('8080', '8081'), 'origin_not_allowed'],
-      [own.replace(':8080', ''), 'origin_not_allowed'],
-      [own.replace('http:', 'https:'), 'origin_not_allowed'],
-      [own.toUpperCase(), 'origin_not_allowed'],
-      [`${own}, ${own}`, 'origin_not_allowed'],
-      [other.url, 'origin_not_allowed'],
-      [`https://${name}.example.net`, 'origin_not_allowed'],
-      [`https://${name}.example.com:4430`, 'origin_not_allowed'],
-      [w.config.urls.base, 'origin_not_allowed'],
-      [w.config.urls.preview, 'origin_not_allowed'],
-      ['file://', 'origin_not_allowed'],
-      ['%', 'origin_not_allowed'],
-    ]
-    const seen = []
-    for (const [origin] of origins) {
-      const { status, body } = await site.post({ a: 'x' }, { origin })
-      seen.push([origin, status === 200 ? 'ok' : status === 403 && body.reason])
-    }
-    expect(seen).toEqual(origins)
-  })
-
   test('F04: after a change of the subdomain only the new one counts', async () => {
     const subdomain = `${site.subdomain.slice(0, 20)}-new`
     await w.call(`POST /api/v1/sites/${site.id}/subdomain-change`, { key: owner.key, json: { subdomain } })
@@ -251,104 +207,4 @@ test('F10: a suspended project gets 402, before any rate', async () => {
   const suspended = await makeFormSite(w, project)
   await w.call(`PATCH /operator/v1/projects/${project.id}`, { key: operatorToken, json: { suspended: true } })
   expect(await suspended.post({ a: 'x' })).toMatchObject(refused(402, 'suspended'))
-})
-
-describe('what browsers without scripts see', () => {
-  const html = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
-  const submit = (fields: object, options: PostOptions = {}) => site.post(fields, { accept: html, ...options })
-
-  test.each([
-    ['en-GB,en;q=0.9', 'en', 'Thank you'],
-    ['ru-RU,ru;q=0.9,en;q=0.5', 'ru', 'Спасибо'],
-    ['fr', 'en', 'Thank you'],
-    ['ru,'.repeat(5000), 'en', 'Thank you'],
-  ])('a thank-you page for Accept-Language %.30s', async (languages, lang, text) => {
-    const { status, headers, body } = await submit({ a: '<b>' }, { headers: { 'accept-language': languages } })
-    expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
-    expect(headers.get('content-security-policy')).toContain("default-src 'none'")
-    expect(body).toContain(`<html lang="${lang}">`)
-    expect(body).toContain(text)
-    expect(body).toContain(`<a href="${site.url}/">`)
-  })
-
-  test('a refusal is a page with its status and code', async () => {
-    const { status, headers, body } = await submit({}, { origin: 'https://evil.example', headers: { 'accept-language': 'ru' } })
-    expect([status, headers.get('plinth-error')]).toEqual([403, 'origin_not_allowed'])
-    expect(body).toContain('Сообщение не отправлено')
-    expect(body).not.toContain('evil')
-  })
-
-  test('E35: _next leads to a page of the site, for accepted, dropped and duplicate posts alike', async () => {
-    const post = { _next: '/thanks?x=1', _request_id: crypto.randomUUID() }
-    for (const fields of [post, post, { ...post, _hp_x: 'me' }]) {
-      const { status, headers } = await submit(fields)
-      expect([status, headers.get('location')]).toEqual([303, `${site.url}/thanks?x=1`])
-    }
-    expect((await submit({ _next: `${site.url}/a` })).headers.get('location')).toBe(`${site.url}/a`)
-    expect((await site.post({ _next: '/thanks' })).body).toEqual({ ok: true })
-  })
-
-  test.each([
-    '//evil.example',
-    '/\\evil.example',
-    'https://evil.example/',
-    'javascript:alert(1)',
-    '/\t/evil.example',
-    'x',
-    '',
-    `/${'a'.repeat(3000)}`,
-  ])('E35: _next=%.40s is ignored', async (next) => {
-    const { status, headers } = await submit({ _next: next })
-    expect([status, headers.get('location')]).toEqual([200, null])
-  })
-
-  test('E35: nothing in _next adds a header', async () => {
-    const { headers } = await submit({ _next: '/a\r\nset-cookie: x=1' })
-    expect([headers.get('location'), headers.get('set-cookie')]).toEqual([`${site.url}/aset-cookie:%20x=1`, null])
-    expect((await submit({ _next: `http://user:pw@${new URL(site.url).host}/` })).status).toBe(200)
-  })
-})
-
-describe('rates', () => {
-  const count = (answers: { status: number }[], status: number) => answers.filter((answer) => answer.status === status).length
-
-  test('F12 7: a site takes exactly 30 posts a minute, whichever process they reach', async () => {
-    const second = await w.openSecondApi()
-    const bases = [w.base, second]
-    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => site.post({ i }, { base: bases[i % 2] ?? w.base })))
-    expect([count(answers, 200), count(answers, 429)]).toEqual([30, 70])
-    const refusal = answers.find(({ status }) => status === 429)
-    expect(refusal).toMatchObject(refused(429, 'rate_limited'))
-    expect(Number(refusal?.headers.get('retry-after'))).toBeGreaterThan(50)
-    expect(refusal?.headers.get('access-control-allow-origin')).toBe(site.url)
-    expect(await stored()).toHaveLength(30)
-    w.advance(30_000)
-    expect((await site.post({})).status).toBe(429)
-    w.advance(30_001)
-    expect((await site.post({})).status).toBe(200)
-  })
-
-  test.each([
-    ['192.0.2.', 'of one IPv4 address', (_i: number) => '192.0.2.7'],
-    ['2001:db8::', 'of one IPv6 network', (i: number) => `2001:db8:7:7::${i + 1}`],
-  ])('F12 7: %s… exactly 10 posts a minute %s are taken, whatever the site', async (_prefix, _what, address) => {
-    const other = await makeFormSite(w, owner)
-    const second = await w.openSecondApi()
-    const answers = await Promise.all(
-      Array.from({ length: 40 }, (_, i) =>
-        (i % 3 === 0 ? other : site).post({ i }, { address: address(i), base: i % 2 === 0 ? second : w.base }),
-      ),
-    )
-    expect([count(answers, 200), count(answers, 429)]).toEqual([10, 30])
-    expect((await site.post({})).status).toBe(200)
-    w.advance(61_000)
-    expect((await site.post({}, { address: address(0) })).status).toBe(200)
-  })
-
-  test('an address that is refused takes nothing from the rate of the site', async () => {
-    const address = newAddress()
-    for (let i = 0; i < 40; i++) await site.post({ i }, { address })
-    const answers = await Promise.all(Array.from({ length: 25 }, (_, i) => site.post({ i })))
-    expect(count(answers, 200)).toBe(20)
-  })
 })

@@ -261,12 +261,12 @@ describe('G01: the connection', () => {
       branch: 'main',
       updated_at: new Date(),
     }
-    const told = { pull_request: 3, comment_id: '77', commented: 'x', head_commit: 'a'.repeat(40) }
+    const linked = { pull_request: 3, comment_id: '77', commented: 'x', head_commit: 'a'.repeat(40) }
     await w.db
       .insertInto('git_previews')
       .values({
         ...preview,
-        ...told,
+        ...linked,
         ref: 'pull:3',
         from_fork: true,
         approved: true,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { maxNotifications, notificationPeriodMs } from '../../core/notifications.ts'
+import { maxFormNotifications, maxNotifications, notificationPeriodMs } from '../../core/notifications.ts'
 import { recordFailure } from '../../services/deploys/announcements.ts'
 import { insertNotification } from '../../services/notifications/notifications.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
@@ -13,9 +13,9 @@ beforeAll(async () => {
 })
 afterAll(() => w[Symbol.asyncDispose]())
 
-const told = { kind: 'deploy_failed', title: 'A title', message: 'A message', site_id: null } as const
-const notify = ({ id }: TestProject, change: Partial<typeof told | { title: string; message: string }> = {}, now = w.clock()) =>
-  transact(w, (tx) => insertNotification(tx, id, { ...told, ...change }, now))
+const sample = { kind: 'deploy_failed', title: 'A title', message: 'A message', site_id: null } as const
+const notify = ({ id }: TestProject, change: Partial<typeof sample | { title: string; message: string }> = {}, now = w.clock()) =>
+  transact(w, (tx) => insertNotification(tx, id, { ...sample, ...change }, now))
 const list = async (project: TestProject, query = '') =>
   (await w.call(`GET /api/v1/notifications${query}`, { key: project.key })).body
 const titles = async (project: TestProject, query = '') =>
@@ -70,7 +70,7 @@ describe('E35: notifications', () => {
 
   test('are the newest 500 of a project', async () => {
     const owner = await w.project()
-    const row = { ...told, project_id: owner.id, created_at: w.clock() }
+    const row = { ...sample, project_id: owner.id, created_at: w.clock() }
     await w.db
       .insertInto('notifications')
       .values(Array.from({ length: maxNotifications }, () => row))
@@ -78,6 +78,19 @@ describe('E35: notifications', () => {
     await notify(owner, { title: 'the newest' })
     expect((await list(owner)).unread).toBe(maxNotifications)
     expect((await titles(owner))[0]).toBe('the newest')
+  })
+
+  test('about form submissions are the newest 100, so that visitors push no other notification out', async () => {
+    const owner = await w.project()
+    await notify(owner, { title: 'a certificate' })
+    const row = { ...sample, kind: 'form_submissions' as const, project_id: owner.id, created_at: w.clock() }
+    await w.db
+      .insertInto('notifications')
+      .values(Array.from({ length: maxNotifications }, () => row))
+      .execute()
+    await transact(w, (tx) => insertNotification(tx, owner.id, { ...row, title: 'the newest form' }, w.clock()))
+    expect((await list(owner)).unread).toBe(maxFormNotifications + 1)
+    expect((await titles(owner, '?offset=100'))[0]).toBe('a certificate')
   })
 
   test('are kept 90 days', async () => {
@@ -103,9 +116,25 @@ describe('a failed deploy', () => {
     const site = await makeSite(w, owner)
     const { id } = await deployFiles(w, owner, site.id, [page('x')])
     const deploy = await w.db.selectFrom('deploys').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-    await transact(w, (tx) => recordFailure(tx, { ...deploy, status: 'failed', error: 'exit code 1' }, w.clock()))
+    await transact(w, (tx) => recordFailure(tx, w, { ...deploy, status: 'failed', error: 'exit code 1' }, w.clock()))
     const expected = { kind: 'deploy_failed', title: `A deploy of ${site.name} has failed`, message: 'exit code 1' }
     expect((await list(owner)).notifications).toMatchObject([{ ...expected, site_id: site.id, deploy_id: id, read_at: null }])
+  })
+
+  test.each([
+    ['that was to be published', false, 1],
+    ['of a preview', true, 0],
+  ])('%s: is_preview is %s, so the owner gets %d emails', async (_which, is_preview, count) => {
+    const owner = await w.project()
+    const site = await makeSite(w, owner)
+    const { id } = await deployFiles(w, owner, site.id, [page('x')])
+    const deploy = await w.db.selectFrom('deploys').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    await transact(w, (tx) => recordFailure(tx, w, { ...deploy, is_preview, status: 'failed', error: '<b>1' }, w.clock()))
+    const mails = await w.db.selectFrom('mails').selectAll().where('project_id', '=', owner.id).execute()
+    expect(mails).toHaveLength(count)
+    for (const { subject, html } of mails) {
+      expect([subject, html.includes('&lt;b&gt;1')]).toEqual([`A deploy of ${site.name} has failed`, true])
+    }
   })
 
   test('that somebody has cancelled notifies nobody', async () => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Operation } from '../../api/operation.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
@@ -9,6 +10,18 @@ export type Input = Record<string, unknown>
 
 export const archive = tarGz([{ name: 'index.html', data: 'x' }])
 const archiveHash = createHash('sha256').update(archive).digest('hex')
+
+/** An image of one pixel. */
+export const smallImage = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+
+/** Raw bytes by the name of the field. */
+const rawBytes: Readonly<Record<string, Buffer>> = { content: Buffer.from('A guide'), logo: smallImage }
+
+/** Raw bytes that an operation takes. */
+export const rawBytesOf = ({ raw }: Operation): Buffer => rawBytes[raw?.name ?? ''] ?? archive
 
 /** For each operation an input with which a full key of the project succeeds, about something made for it. */
 export function operationInputs(w: World, owner: TestProject): Readonly<Record<string, () => Promise<Input>>> {
@@ -52,6 +65,20 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { submission_id: row.id }
   }
 
+  async function ofDeliveryFile(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    const sent = { key: owner.key, bytes: Buffer.from('A guide'), type: 'text/plain' }
+    const { body } = await w.call(`POST /api/v1/sites/${id}/autoreply/files?name=guide.txt`, sent)
+    return { site_id: id, file_id: body.files[0].id }
+  }
+
+  async function ofDeliveryPage(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    const json = { page_title: 'Your guide', upsell_text: 'Thank you for writing.' }
+    await w.call(`PUT /api/v1/sites/${id}/autoreply/delivery`, { key: owner.key, json })
+    return { site_id: id }
+  }
+
   /** The pull request of a fork that waits for its approval. */
   async function ofBranchPreview(): Promise<Input> {
     const { site_id } = (await ofRepository()) as { site_id: string }
@@ -71,8 +98,8 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
   async function ofDelivery(): Promise<Input> {
     const { webhook_id } = (await ofWebhook()) as { webhook_id: string }
     const now = new Date()
-    const told = { project_id: owner.id, type: 'form.received', data: jsonb({}), created_at: now } as const
-    const event = await w.db.insertInto('webhook_events').values(told).returning('id').executeTakeFirstOrThrow()
+    const received = { project_id: owner.id, type: 'form.received', data: jsonb({}), created_at: now } as const
+    const event = await w.db.insertInto('webhook_events').values(received).returning('id').executeTakeFirstOrThrow()
     const entry = { at: now.toISOString(), status: 204, duration_ms: 120, error: null }
     const delivery = {
       webhook_id,
@@ -154,6 +181,20 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     set_submission_status: async () => ({ ...(await ofSubmission()), status: 'archive' }),
     delete_submission: ofSubmission,
     set_form_settings: async () => ({ ...(await ofSite()), notify_email: true }),
+    get_autoreply: ofSite,
+    set_autoreply: async () => ({
+      ...(await ofSite()),
+      enabled: true,
+      subject: 'Thank you, {{name}}',
+      body: 'We have **your message** and answer within two days.',
+    }),
+    add_autoreply_file: async () => ({ ...(await ofSite()), file_name: 'guide.txt', label: 'The guide' }),
+    remove_autoreply_file: ofDeliveryFile,
+    set_autoreply_file_label: async () => ({ ...(await ofDeliveryFile()), label: 'The guide' }),
+    set_autoreply_design: async () => ({ ...(await ofSite()), link_ttl_days: 14 }),
+    set_autoreply_page_logo: ofDeliveryPage,
+    remove_autoreply_page_logo: ofDeliveryPage,
+    set_autoreply_delivery: async () => ({ ...(await ofDeliveryPage()), logo_base64: smallImage.toString('base64') }),
     list_notifications: async () => ({}),
     read_notifications: async () => ({ all: true }),
     list_webhooks: async () => ({}),

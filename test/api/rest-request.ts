@@ -1,7 +1,7 @@
 import type { Operation } from '../../api/operation.ts'
 import { restShape } from '../../api/rest.ts'
 import type { CallOptions } from '../world.ts'
-import { archive, type Input } from './operation-inputs.ts'
+import { type Input, rawBytesOf } from './operation-inputs.ts'
 
 /** The call of an operation over REST, with the members of an input where its route wants them; undefined for one that is only a tool. */
 export function restRequest(
@@ -14,6 +14,6 @@ export function restRequest(
   const given = shape.queryNames.filter((name) => input[shape.memberOf(name)] !== undefined)
   const query = new URLSearchParams(given.map((name): [string, string] => [name, String(input[shape.memberOf(name)])]))
   const json = shape.bodyNames.length > 0 ? { json: Object.fromEntries(shape.bodyNames.map((name) => [name, input[name]])) } : {}
-  const raw = op.raw ? { bytes: archive, type: op.raw.mediaTypes[0] ?? '' } : {}
+  const raw = op.raw ? { bytes: rawBytesOf(op), type: op.raw.mediaTypes[0] ?? '' } : {}
   return { request: `${shape.method} ${path}${query.size > 0 ? `?${query.toString()}` : ''}`, options: { ...json, ...raw } }
 }

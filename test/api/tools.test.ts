@@ -13,7 +13,7 @@ import { maxArchiveBytes, maxToolBodyBytes } from '../../core/limits.ts'
 import { tarGz } from '../infra/archives.ts'
 import { makeSite, openPreview, page, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
-import { type Input, operationInputs } from './operation-inputs.ts'
+import { type Input, operationInputs, smallImage } from './operation-inputs.ts'
 
 let w: World
 let owner: TestProject
@@ -63,6 +63,17 @@ async function callFormTools(call: Call, rest: (path: string) => Promise<any>, s
   expect(await call('set_submission_status', { submission_id, status: 'archive' })).toMatchObject({ status: 'archive' })
   expect(await call('delete_submission', { submission_id, confirm: true })).toEqual({ ok: true })
   expect(await call('set_form_settings', { site_id, notify_email: true })).toMatchObject({ notify_email: true })
+  const reply = { enabled: true, subject: 'Thank you', body: 'We have it.', email_field: 'mail' }
+  expect(await call('set_autoreply', { site_id, ...reply })).toMatchObject(reply)
+  expect(await call('get_autoreply', { site_id })).toEqual(await rest(`sites/${site_id}/autoreply`))
+  const content_base64 = Buffer.from('A guide').toString('base64')
+  const { files } = await call('add_autoreply_file', { site_id, file_name: 'guide.txt', content_base64 })
+  expect(files).toMatchObject([{ name: 'guide.txt', size: 7, content_type: 'text/plain; charset=utf-8' }])
+  const text = { page_title: 'Your guide', upsell_text: 'Thank you.' }
+  const page = { ...text, logo_base64: smallImage.toString('base64'), logo_framed: true }
+  const { delivery } = await call('set_autoreply_delivery', { site_id, ...page })
+  expect(delivery).toMatchObject({ ...text, page_logo_framed: true, page_logo_url: expect.stringContaining('.webp') })
+  expect((await call('remove_autoreply_file', { site_id, file_id: files[0].id })).files).toEqual([])
 }
 
 async function callWebhookTools(call: Call, rest: (path: string) => Promise<any>): Promise<void> {

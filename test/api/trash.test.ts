@@ -119,6 +119,9 @@ describe('a site in the trash', () => {
       value: 'x',
       path: '/',
       notify_email: true,
+      file_id: preview.id,
+      file_name: 'x',
+      label: 'x',
     }
     const withdrawing = [
       'delete_env',
@@ -303,7 +306,7 @@ describe('when the time in the trash is over', () => {
       select distinct conrelid::regclass::text as name from pg_constraint
       where confrelid in ('sites'::regclass, 'deploys'::regclass)`.execute(w.db)
     const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
-    const forms = ['form_submissions', 'site_forms']
+    const forms = ['autoreplies', 'delivery_files', 'delivery_pages', 'form_submissions', 'site_forms']
     const subdomains = ['subdomain_changes', 'subdomains']
     const others = ['deploys', 'domains', 'preview_links', 'retained_assets', 'site_variables', 'sites', 'webhooks']
     expect(rows.map((row) => row.name).sort()).toEqual([...git, ...forms, ...subdomains, ...others].sort())

@@ -119,6 +119,8 @@ describe('followRoutes', () => {
       permanent: [],
       former: [],
       domains: [],
+      delivery_files: [],
+      delivery_page: null,
     })
 
     const deploy_id = await setLive(project.id, site, 'a'.repeat(64))

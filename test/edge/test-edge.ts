@@ -52,6 +52,8 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
     former: [],
     domains: [],
     canonical_urls: false,
+    delivery_files: [],
+    delivery_page: null,
   }
   return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
 }

@@ -16,6 +16,9 @@ const version = '4.32.5'
 const phases = ['examples', 'coverage', 'fuzzing', 'stateful']
 const defaults = ['--seed', '20260907', '--max-examples', '300']
 
+/** Each takes 30 posts a minute. */
+const formSites = 40
+
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
 /** Path of the program `st`, installed into the cache once. */
@@ -61,6 +64,8 @@ try {
     PLINTH_DATA_DIR: join(dir, 'data'),
     PLINTH_HTTP_PORT: String(await freePort()),
     PLINTH_HTTPS_PORT: String(await freePort()),
+    // the fuzzer names the addresses of those who post forms
+    PLINTH_TRUSTED_PROXIES: '127.0.0.1/32',
   }
   const given = loadConfig(settings)
   const program = await installSchemathesis(given.cacheDir)
@@ -73,7 +78,12 @@ try {
   const { key } = await operate(`/projects/${project.id}/keys`, { name: 'fuzz', scope: 'full' })
   const make = async (path: string, body: object) => (await call(`POST /api/v1${path}`, key, body)).body.id as string
   const site = await make('/sites', { name: 'Fuzz', subdomain: 'fuzz-target' })
+  const makeForm = async (i: number) => {
+    const { body } = await call('POST /api/v1/sites', key, { name: 'Form', subdomain: `fuzz-form-${i}` })
+    return { site_id: body.id as string, origin: new URL(body.url).origin }
+  }
   const page = (text: string) => ({ files: [{ path: 'index.html', content: text }], activate: false })
+  const forms = await Promise.all(Array.from({ length: formSites }, (_, i) => makeForm(i)))
   const deploys = [
     await make(`/sites/${site}/deploy-files`, page('first')),
     await make(`/sites/${site}/deploy-files`, page('second')),
@@ -99,6 +109,7 @@ try {
   const env = {
     ...process.env,
     SCHEMATHESIS_HOOKS: 'hooks',
+    FUZZ_FORMS: JSON.stringify(forms),
     PYTHONPATH: import.meta.dirname,
     PYTHONDONTWRITEBYTECODE: '1',
   }

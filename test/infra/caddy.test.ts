@@ -153,6 +153,8 @@ describe('with the defaults', () => {
     ['http://plinth-demo.plinth.localhost/.well-known/acme-challenge/x', 'edge'],
     ['http://plinth-demo.plinth.localhost/__svc/login', 'api'],
     ['http://unknown.example/__svc/login', 'api'],
+    ['http://plinth-demo.plinth.localhost/__svc/d/token', 'edge'],
+    ['http://localhost/__svc/d/token', 'api'],
     ['http://unknown.example/', 'edge'],
     ['http://preview.localhost/token/', 'edge'],
     ['http://a.preview.localhost/', 'edge'],

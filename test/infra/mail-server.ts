@@ -7,8 +7,8 @@ export interface ReceivedMail extends Email {
   readonly envelope: { readonly from: string; readonly to: readonly string[] }
 }
 
-/** What the next mails meet; `refuses` the recipient for good. */
-export type Mood = 'takes' | 'puts off' | 'refuses'
+/** What the next mails meet; `refuses` the recipient for good, `hangs` without an answer. */
+export type Mood = 'takes' | 'puts off' | 'refuses' | 'hangs'
 
 /** An SMTP server that keeps what it takes. */
 export async function startMailServer() {
@@ -19,6 +19,7 @@ export async function startMailServer() {
     disabledCommands: ['STARTTLS'],
     onRcptTo(_address, _session, callback) {
       state.tries += 1
+      if (state.mood === 'hangs') return
       if (state.mood === 'puts off') return callback(Object.assign(new Error('try later'), { responseCode: 451 }))
       if (state.mood === 'refuses') return callback(Object.assign(new Error('no such user'), { responseCode: 550 }))
       callback()

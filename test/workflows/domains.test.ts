@@ -206,7 +206,7 @@ test('a domain whose workflow is lost is found by its row, and one that has ende
   expect([lost, live, gone].map(({ id }) => found.includes(id))).toEqual([true, false, false])
   const retry = (attempt: number) => transact(w, (tx) => retryDomain(tx, { domain_id: lost.id, attempt }, new Date()))
   expect([await retry(1), await retry(1), await retry(2)]).toEqual([true, false, true])
-  // verified, but the owner was not told yet
+  // verified, but the owner was not notified yet
   await w.db.updateTable('domains').set({ connected_at: null }).where('id', '=', live.id).execute()
   expect(await stalled(hourMs)).toContain(live.id)
 })
@@ -415,7 +415,7 @@ describe('with a certificate authority', () => {
     return outcome
   }
 
-  test('N06: a verified domain has a certificate ordered, and the owner is told when it is there', async () => {
+  test('N06: a verified domain has a certificate ordered, and the owner is notified when it is there', async () => {
     const domain = await ordered()
     const { certificate } = await listed(domain.id)
     expect(certificate).toEqual({
@@ -438,7 +438,7 @@ describe('with a certificate authority', () => {
     expect((await listed(domain.id)).certificate).toMatchObject({ status: 'issued', error: null })
   })
 
-  test('N06: the owner is told why there is no certificate, and verifying again orders another', async () => {
+  test('N06: the owner learns why there is no certificate, and verifying again orders another', async () => {
     const domain = await ordered()
     await endOrder(domain.id, { error: 'CAA forbids it' })
     expect(await outcomeOf(domain.id, 'without-certificate')).toBe('without_certificate')

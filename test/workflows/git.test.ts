@@ -194,9 +194,9 @@ describe('pushes', () => {
     await held.reached
     const second = await deployNow(site.id)
     const tell = await webhookOf(site.id)
-    const told = repository.pushFiles(page('two'))
-    expect((await tell(told)).body.deploy_id).toBe(second.id)
-    expect((await call(`GET /api/v1/deploys/${second.id}`)).git.commit).toBe(told)
+    const commit = repository.pushFiles(page('two'))
+    expect((await tell(commit)).body.deploy_id).toBe(second.id)
+    expect((await call(`GET /api/v1/deploys/${second.id}`)).git.commit).toBe(commit)
     const upload = await call(`POST /api/v1/sites/${site.id}/deploy-files`, {
       files: [{ path: 'index.html', content: 'upload' }],
     })
@@ -349,7 +349,7 @@ describe('a repository that cannot be deployed', () => {
   test.each([
     ['answers 503', 'it answered 503', (res: ServerResponse) => void res.writeHead(503).end()],
     ['hangs', 'fetching main', () => undefined],
-  ])('keeps no other site of its project from building while it %s', async (_how, told, answer) => {
+  ])('keeps no other site of its project from building while it %s', async (_how, reason, answer) => {
     const { site, repository } = await connected()
     repository.pushFiles(page('x'))
     let isAway = true
@@ -362,7 +362,7 @@ describe('a repository that cannot be deployed', () => {
       return true
     }
     const waiting = await deployNow(site.id)
-    await expect.poll(() => logOf(waiting.id), soon).toContain(told)
+    await expect.poll(() => logOf(waiting.id), soon).toContain(reason)
     await expect.poll(() => held.length, soon).toBeGreaterThan(0)
 
     const other = await connected()
@@ -479,16 +479,16 @@ describe('G01: the connection says how the repository is built', () => {
   test('by commands of the shell, in the folder that it names, and publishes the folder that it names', async () => {
     const { site, repository } = await connected({
       root_dir: 'docs',
-      install_command: 'echo "told $(cat text)" > installed',
+      install_command: 'echo "made $(cat text)" > installed',
       build_command: 'mkdir -p www/sub && cat installed text > www/index.html && echo built',
       output_dir: 'www',
     })
     repository.pushFiles({ 'docs/text': 'by hand\n', 'index.html': 'not this one', 'docs/public/index.html': 'nor this' })
     const deploy = await deployed(site.id)
     expect(deploy).toMatchObject({ status: 'active', build_mode: 'build', error: null, file_count: 1 })
-    await expect.poll(() => live(site)).toBe('told by hand\nby hand\n')
+    await expect.poll(() => live(site)).toBe('made by hand\nby hand\n')
     const lines = (await logOf(deploy.id)).split('\n')
-    expect(lines).toContain('$ cd docs && echo "told $(cat text)" > installed')
+    expect(lines).toContain('$ cd docs && echo "made $(cat text)" > installed')
     expect(lines).toContain('stored 1 file (21 bytes) from docs/www')
     expect(lines.join('\n')).not.toContain('interrupted')
   })
@@ -502,7 +502,7 @@ describe('G01: the connection says how the repository is built', () => {
     await expect.poll(() => live(site)).toMatch(/^v22\./)
   })
 
-  test('a failing command, and a folder that is not there, are told in the terms of the connection', async () => {
+  test('a failing command, and a folder that is not there, are reported in the terms of the connection', async () => {
     const { site, repository } = await connected({ build_command: 'echo no; exit 3' })
     repository.pushFiles(page('x'))
     expect((await deployed(site.id)).error).toMatch(/^echo no; exit 3 failed with exit code 3\n/)

@@ -68,6 +68,10 @@ export async function sendEmail(): Promise<void> {
   await sleep(1)
 }
 
+export async function sendAutoreply(): Promise<void> {
+  await sleep(1)
+}
+
 export async function deliverWebhook(): Promise<void> {
   await sleep(1)
 }

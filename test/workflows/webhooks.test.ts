@@ -84,9 +84,9 @@ describe('E33: the events of a project', () => {
     const live = await deployFiles(w, owner, site.id, [page('one')])
     const ready = await deployFiles(w, owner, site.id, [page('two')], false)
     await expect.poll(() => bodiesAt(webhook.path).length, soon).toBe(2)
-    const told = bodiesAt(webhook.path).sort((a, b) => a.timestamp.localeCompare(b.timestamp))
+    const delivered = bodiesAt(webhook.path).sort((a, b) => a.timestamp.localeCompare(b.timestamp))
     const data = { site_id: site.id, is_preview: false }
-    expect(told).toEqual([
+    expect(delivered).toEqual([
       { type: 'deploy.succeeded', timestamp: expect.any(String), data: { ...data, deploy_id: live.id, status: 'active' } },
       {
         type: 'deploy.succeeded',
@@ -132,7 +132,7 @@ describe('E33: the events of a project', () => {
     for (const webhook of silent) expect(bodiesAt(webhook.path)).toEqual([])
   })
 
-  test('form.received names the submission; spam and a form whose trap was filled in are no event', async () => {
+  test('form.received carries the fields of the submission; spam and a form whose trap was filled in are no event', async () => {
     const owner = await w.project()
     const webhook = await makeWebhook(owner, { events: ['form.received'] })
     const site = await makeFormSite(w, owner)
@@ -143,9 +143,39 @@ describe('E33: the events of a project', () => {
     const [{ id: submission_id }] = inbox.body.items
     await expect
       .poll(() => bodiesAt(webhook.path), soon)
-      .toMatchObject([{ type: 'form.received', data: { site_id: site.id, submission_id } }])
+      .toMatchObject([{ type: 'form.received', data: { site_id: site.id, submission_id, fields: { message: 'hello' } } }])
     const { body: deliveries } = await w.call(`GET /api/v1/webhooks/${webhook.id}/deliveries`, { key: owner.key })
     expect(deliveries).toHaveLength(1)
+  })
+
+  test.each([
+    ['deleted', undefined, (id: string) => `DELETE /api/v1/forms/submissions/${id}`],
+    ['marked as spam', { status: 'spam' }, (id: string) => `POST /api/v1/forms/submissions/${id}/status`],
+  ])('form.received of a submission that was %s since is delivered again without its fields', async (_how, json, endpoint) => {
+    const owner = await w.project()
+    const webhook = await makeWebhook(owner, { events: ['form.received'] })
+    const site = await makeFormSite(w, owner)
+    await site.post({ message: 'hello' })
+    await expect.poll(() => bodiesAt(webhook.path).length, soon).toBe(1)
+    const [{ data }] = bodiesAt(webhook.path)
+    expect(data.fields).toEqual({ message: 'hello' })
+    await w.call(endpoint(data.submission_id), { key: owner.key, json })
+    const [{ id }] = await deliveriesOf(owner, webhook)
+    await w.call(`POST /api/v1/webhooks/${webhook.id}/deliveries/${id}/redeliver`, { key: owner.key })
+    await expect.poll(() => bodiesAt(webhook.path).length, soon).toBe(2)
+    expect(bodiesAt(webhook.path)[1].data).toEqual({ site_id: site.id, submission_id: data.submission_id })
+  })
+
+  test('form.received keeps every field as it was posted, whatever its name', async () => {
+    const owner = await w.project()
+    const webhook = await makeWebhook(owner, { events: ['form.received'] })
+    const site = await makeFormSite(w, owner)
+    const posted = '{"__proto__":"x","topics":["a",{"b":null}],"text":"\\u0001 </script> 🧀"}'
+    expect((await site.post(posted)).status).toBe(200)
+    await expect.poll(() => bodiesAt(webhook.path).length, soon).toBe(1)
+    expect(JSON.stringify(Object.entries(bodiesAt(webhook.path)[0].data.fields).sort())).toBe(
+      JSON.stringify(Object.entries(JSON.parse(posted)).sort()),
+    )
   })
 
   test('a change that is rolled back is no event', async () => {

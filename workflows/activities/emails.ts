@@ -26,7 +26,7 @@ export function createEmailActivities({ db, mailer, log, clock }: EmailActivityD
   async function send(email: NonNullable<Awaited<ReturnType<typeof findEmail>>>) {
     if (!mailer) return 'kept'
     try {
-      await mailer.send(email)
+      await mailer.send({ ...email, isReply: email.submission_id !== null })
       log.info({ email_id: email.id }, 'email sent')
       return 'sent'
     } catch (error) {

@@ -4,8 +4,9 @@ import { open } from '../../infra/crypto/seal.ts'
 import { signatureHeaders } from '../../infra/crypto/webhook-signatures.ts'
 import { FetchError } from '../../infra/net/fetch-error.ts'
 import type { GuardedResponse } from '../../infra/net/guarded-fetch.ts'
+import { findShownFields } from '../../services/forms/inbox.ts'
 import type { Services } from '../../services/services.ts'
-import { endTry, findMessage, takeTry } from '../../services/webhooks/tries.ts'
+import { endTry, findMessage, type Message, takeTry } from '../../services/webhooks/tries.ts'
 import { secretOf } from '../../services/webhooks/webhooks.ts'
 import type { DeliveryResult, WebhookActivities } from '../contract/webhooks.ts'
 
@@ -41,13 +42,21 @@ export function createWebhookActivities(services: Services): WebhookActivities {
     }
   }
 
+  /** The event as the receiver gets it. It names a submission; the fields are read anew, because it may have been deleted since. */
+  async function dataOf({ type, data }: Message, project_id: string): Promise<object> {
+    if (type !== 'form.received') return data
+    const fields = await findShownFields(db, project_id, String(data['submission_id']))
+    return fields ? { ...data, fields } : data
+  }
+
   return {
     takeTry: (input) => takeTry(services, input),
 
-    async sendDelivery({ delivery_id }) {
+    async sendDelivery({ delivery_id, project_id }) {
       const message = await findMessage(db, delivery_id)
       if (!message) return { status: null, duration_ms: 0, error: 'the webhook is disabled or gone' }
-      const { webhook_id, url, secret_sealed, event_id, type, data, created_at } = message
+      const { webhook_id, url, secret_sealed, event_id, type, created_at } = message
+      const data = await dataOf(message, project_id)
       const body = JSON.stringify({ type, timestamp: created_at.toISOString(), data })
       const secret = open(keyring, secret_sealed, secretOf(webhook_id))
       const signed = signatureHeaders(secret, { id: messageId(event_id), sentAt: clock(), body })

@@ -1,7 +1,9 @@
+import type { AutoreplyInput } from './autoreply.ts'
 import type { OrderInput } from './certificates.ts'
 import type { DeployInput } from './deploys.ts'
 import type { DomainInput } from './domains.ts'
 import type { EmailInput } from './emails.ts'
+import type { DigestInput } from './forms.ts'
 import type { WorkflowSignal, WorkflowStart } from './messages.ts'
 import type { ForgeReportsInput } from './reports.ts'
 import type { SubdomainChangeInput, TrashInput } from './sites.ts'
@@ -17,6 +19,8 @@ export interface WorkflowInputs {
   readonly switchSubdomain: SubdomainChangeInput
   readonly reportToForge: ForgeReportsInput
   readonly sendEmail: EmailInput
+  readonly emailSubmissions: DigestInput
+  readonly sendAutoreply: AutoreplyInput
   readonly deliverWebhook: DeliveryInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput

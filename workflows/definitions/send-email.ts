@@ -1,41 +1,7 @@
-import { ActivityFailure, isCancellation, proxyActivities, setCurrentDetails, upsertMemo } from '@temporalio/workflow'
-import type { EmailActivities, EmailInput } from '../contract/emails.ts'
+import type { EmailInput } from '../contract/emails.ts'
+import { type EmailResult, handOverEmail } from './hand-over-email.ts'
 
-const { sendEmail: send } = proxyActivities<EmailActivities>({
-  summary: 'hand the email to the mail server',
-  startToCloseTimeout: '2m',
-  // a mail server may be away over a weekend
-  scheduleToCloseTimeout: '3d',
-  retry: { initialInterval: '5s', backoffCoefficient: 2, maximumInterval: '30m' },
-})
-const { giveUpEmail } = proxyActivities<EmailActivities>({
-  summary: 'note that the email was not sent',
-  startToCloseTimeout: '30s',
-  retry: { initialInterval: '1s', maximumInterval: '1m' },
-})
-
-const details = {
-  sent: '✅ sent',
-  kept: '➖ kept: PLINTH_SMTP_URL is not set',
-  failed: '❌ refused by the mail server',
-  given_up: '❌ not sent: the mail server was away for three days',
-}
-
-/** Hands one email to the mail server. The email stays readable in the database, whatever the outcome. */
-export async function sendEmail(input: EmailInput): Promise<keyof typeof details> {
-  setCurrentDetails('⏳ waiting for the mail server')
-  const outcome = await sendOrGiveUp(input)
-  setCurrentDetails(details[outcome])
-  upsertMemo({ outcome: details[outcome] })
-  return outcome
-}
-
-async function sendOrGiveUp(input: EmailInput): Promise<keyof typeof details> {
-  try {
-    return await send(input)
-  } catch (error) {
-    if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
-    await giveUpEmail(input)
-    return 'given_up'
-  }
+/** Sends one email to the owner of a project. The email stays readable in the database, whatever the outcome. */
+export function sendEmail(input: EmailInput): Promise<EmailResult> {
+  return handOverEmail(input)
 }

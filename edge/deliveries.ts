@@ -1,0 +1,86 @@
+import { attachmentOf } from '../core/delivery-files.ts'
+import { preferredLanguage } from '../core/page-language.ts'
+import type { DeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
+import type { RouteFile } from '../services/feeds/delivery.ts'
+import type { DownloadCounts } from '../services/feeds/download-counts.ts'
+import type { Route } from '../services/feeds/routes.ts'
+import type { Content } from './content.ts'
+import { deliveryPage } from './delivery-page.ts'
+import { unknownDelivery } from './pages.ts'
+import { type Exchange, sendFile, sendPage } from './respond.ts'
+import type { SiteFile } from './site-files.ts'
+
+export interface DeliveryOptions {
+  /** When undefined, no link opens. */
+  readonly deliveryTokens?: DeliveryTokens | undefined
+  /** When undefined, downloads are not counted. */
+  readonly downloadCounts?: Pick<DownloadCounts, 'add'> | undefined
+  readonly content: Content
+}
+
+export interface Deliveries {
+  /** Answers a request below {@link deliveryPath} of a site. @param path of the request, decoded */
+  answer(exchange: Exchange, route: Route, path: string): Promise<void>
+}
+
+/** Links are `/__svc/d/<token>`, their files `/__svc/d/<token>/<id of the file>`, and logos `/__svc/d/logo/<sha256>.webp`. */
+export const deliveryPath = '/__svc/d/'
+const logoFolder = 'logo'
+
+/** Shows the files of a site to everyone with a link (addendum E16). */
+export function createDeliveries({ deliveryTokens, downloadCounts, content }: DeliveryOptions): Deliveries {
+  return {
+    async answer(exchange, route, path) {
+      const [token = '', name, ...more] = path.slice(deliveryPath.length).split('/')
+      const lang = preferredLanguage(exchange.req.headers['accept-language'])
+      const missing = () => sendPage(exchange, unknownDelivery[lang])
+      const { delivery_files: files, delivery_page: page } = route
+      if (more.length > 0) return missing()
+      const logo = logoOf(route)
+      if (token === logoFolder) return logo && name === logo.path ? await sendFile(exchange, content, logo, 200) : missing()
+      const until = deliveryTokens?.endOf(route.site_id, token)
+      if (!until || until.getTime() <= Date.now() || files.length === 0) return missing()
+      if (name === undefined) {
+        const logoPath = logo && `${deliveryPath}${logoFolder}/${logo.path}`
+        const pathOf = ({ id }: RouteFile) => `${deliveryPath}${token}/${id}`
+        return sendPage(exchange, deliveryPage({ lang, page, files, until, logoPath, pathOf }))
+      }
+      const file = files.find(({ id }) => id === name)
+      if (!file) return missing()
+      if (isWhole(exchange)) exchange.res.once('finish', () => count(exchange, file))
+      await sendFile(exchange, content, downloadOf(file), 200)
+    },
+  }
+
+  /** Called when the last byte was handed to the connection. */
+  function count({ res }: Exchange, { id }: RouteFile): void {
+    if (res.statusCode === 200 || res.statusCode === 206) downloadCounts?.add(id)
+  }
+}
+
+/** Whether the request asks for the first byte: a download that is resumed counts once. */
+const isWhole = ({ req }: Exchange) =>
+  req.method === 'GET' && (req.headers.range === undefined || /^bytes=\s*0-/i.test(req.headers.range.slice(0, 20)))
+
+const secured = ['X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', "sandbox; default-src 'none'"]
+
+/** The response with a file: saved whatever its type is, and never shown. */
+function downloadOf({ name, content_type, sha256, size }: RouteFile): SiteFile {
+  const headers = [
+    ['Content-Type', content_type, 'Content-Disposition', attachmentOf(name), 'Cache-Control', 'private, no-store', ...secured],
+    ['Referrer-Policy', 'no-referrer', 'X-Robots-Tag', 'noindex', 'Cross-Origin-Resource-Policy', 'same-origin'],
+  ].flat()
+  return uncompressed({ path: name, sha256, size }, headers)
+}
+
+function logoOf({ delivery_page: page }: Route): SiteFile | undefined {
+  if (!page || page.logo_sha256 === null || page.logo_size === null) return undefined
+  const blob = { path: `${page.logo_sha256}.webp`, sha256: page.logo_sha256, size: page.logo_size }
+  return uncompressed(blob, ['Content-Type', 'image/webp', 'Cache-Control', 'public, max-age=3600', ...secured])
+}
+
+function uncompressed(blob: Pick<SiteFile, 'path' | 'sha256' | 'size'>, headers: readonly string[]): SiteFile {
+  const etags = { plain: `"${blob.sha256}"`, gzip: `"${blob.sha256}-gzip"` }
+  const plainHeaders = [...headers, 'ETag', etags.plain, 'Accept-Ranges', 'bytes']
+  return { ...blob, etags, mayHaveGzip: false, plainHeaders, gzipHeaders: [], unchangedHeaders: headers }
+}
