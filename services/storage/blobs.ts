@@ -115,20 +115,8 @@ export async function removeBlobsOfDeploy(
   const { project_id, manifest_sha256 } = deploy
   if (manifest_sha256 === null) return
   const hashes = distinct(files).map((blob) => blob.sha256)
-  const ofDeploy = sql<boolean>`project_id = ${project_id} and sha256 = any(${hashes})`
-  const given_up = await tx
-    .deleteFrom('blobs')
-    .where(ofDeploy)
-    .where('deploys', '=', 1)
-    .where('staged', '=', false)
-    .returning('sha256')
-    .execute()
-  await tx
-    .updateTable('blobs')
-    .set((eb) => ({ deploys: eb('deploys', '-', 1), touched_at: now }))
-    .where(ofDeploy)
-    .execute()
-  await releaseObjects(tx, [manifest_sha256, ...given_up.map((row) => row.sha256)], { now, published: true })
+  await dropBlobs(tx, project_id, hashes, now)
+  await releaseObjects(tx, [manifest_sha256], { now, published: true })
 }
 
 /** Counts one more use of a blob, besides those by deploys, and makes it the project's. Under the project's lock and the sweeper's. */
@@ -142,23 +130,30 @@ export async function useBlob(tx: Tx, projectId: string, { sha256, size }: Blob)
     .execute()
 }
 
-/** The reverse, for uses that have ended; a hash may occur several times. Blobs that the project no longer needs are released. Under the project's lock. */
+/**
+ * Counts down the blobs for uses that have ended, once for each occurrence of a hash. Blobs that the project no longer needs are released.
+ * Under the project's lock.
+ */
 export async function dropBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
-  // ordered, so that two transactions lock rows in the same order
-  for (const sha256 of hashes.toSorted()) {
-    const ofBlob = sql<boolean>`project_id = ${projectId} and sha256 = ${sha256}`
-    const { numDeletedRows } = await tx
-      .deleteFrom('blobs')
-      .where(ofBlob)
-      .where('deploys', '=', 1)
-      .where('staged', '=', false)
-      .executeTakeFirst()
-    if (numDeletedRows > 0n) await releaseObjects(tx, [sha256], { now, published: true })
-    else {
-      const fewer = tx.updateTable('blobs').set((eb) => ({ deploys: eb('deploys', '-', 1), touched_at: now }))
-      await fewer.where(ofBlob).execute()
-    }
-  }
+  if (hashes.length === 0) return
+  const counted = countByHash(hashes)
+  const dropped = sql`unnest(${counted.hashes}::text[], ${counted.counts}::integer[]) as dropped (sha256, uses)`
+  const ofProject = sql`blobs.project_id = ${projectId} and blobs.sha256 = dropped.sha256`
+  const { rows } = await sql<{ sha256: string }>`
+    delete from blobs using ${dropped} where ${ofProject} and blobs.deploys = dropped.uses and not blobs.staged
+    returning blobs.sha256`.execute(tx)
+  await sql`
+    update blobs set deploys = blobs.deploys - dropped.uses, touched_at = ${now} from ${dropped} where ${ofProject}`.execute(tx)
+  const released = rows.map(({ sha256 }) => sha256)
+  await releaseObjects(tx, released, { now, published: true })
+}
+
+/** Each hash once, in order, so that two transactions lock rows in the same order, with the number of its occurrences. */
+export function countByHash(hashes: readonly string[]): { readonly hashes: string[]; readonly counts: number[] } {
+  const counts = new Map<string, number>()
+  for (const sha256 of hashes) counts.set(sha256, (counts.get(sha256) ?? 0) + 1)
+  const ordered = [...counts].sort(([a], [b]) => (a < b ? -1 : 1))
+  return { hashes: ordered.map(([sha256]) => sha256), counts: ordered.map(([, count]) => count) }
 }
 
 /** Adds an uploaded blob to the project and restarts its grace, under the project's lock and the sweeper's. */

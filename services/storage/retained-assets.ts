@@ -7,6 +7,7 @@ import { bumpRoutes } from '../feeds/routes.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
+import { countByHash, dropBlobs } from './blobs.ts'
 import { releaseObjects } from './released-objects.ts'
 import { holdSweeper } from './unneeded-objects.ts'
 
@@ -60,19 +61,11 @@ async function insertAssets(
     select ${site.id}, ${site.project_id}, ${deploy_id}, ${now}, path, sha256, size from unnest(
       ${assets.map(({ path }) => path)}::text[], ${assets.map(({ sha256 }) => sha256)}::text[], ${assets.map(({ size }) => size)}::bigint[]
     ) as asset (path, sha256, size)`.execute(tx)
-  const { hashes, counts } = countByHash(assets)
+  const { hashes, counts } = countByHash(assets.map(({ sha256 }) => sha256))
   await sql`
     update blobs set deploys = blobs.deploys + asset.rows
     from unnest(${hashes}::text[], ${counts}::integer[]) as asset (sha256, rows)
     where blobs.project_id = ${site.project_id} and blobs.sha256 = asset.sha256`.execute(tx)
-}
-
-/** Each hash once, in order, so that two transactions lock rows in the same order. */
-function countByHash(assets: readonly { readonly sha256: string }[]) {
-  const counts = new Map<string, number>()
-  for (const { sha256 } of assets) counts.set(sha256, (counts.get(sha256) ?? 0) + 1)
-  const hashes = [...counts.keys()].sort()
-  return { hashes, counts: hashes.map((sha256) => counts.get(sha256) ?? 0) }
 }
 
 const isExpired = (days: number | RawBuilder<unknown>, now: Date) =>
@@ -89,20 +82,8 @@ const excessRows = (siteId: string) => sql`
 async function forget(tx: Tx, project_id: string, which: RawBuilder<unknown>, now: Date): Promise<ReadonlySet<string>> {
   const { rows } = await sql<{ site_id: string; sha256: string }>`
     delete from retained_assets where project_id = ${project_id} and ${which} returning site_id, sha256`.execute(tx)
-  if (rows.length === 0) return new Set()
-  const { hashes, counts } = countByHash(rows)
-  const gone = sql`unnest(${hashes}::text[], ${counts}::integer[]) as gone (sha256, rows)`
-  const ofProject = sql`blobs.project_id = ${project_id} and blobs.sha256 = gone.sha256`
-  const given_up = await sql<{ sha256: string }>`
-    delete from blobs using ${gone} where ${ofProject} and blobs.deploys = gone.rows and not blobs.staged
-    returning blobs.sha256`.execute(tx)
-  await sql`
-    update blobs set deploys = blobs.deploys - gone.rows, touched_at = ${now} from ${gone} where ${ofProject}`.execute(tx)
-  await releaseObjects(
-    tx,
-    given_up.rows.map(({ sha256 }) => sha256),
-    { now, published: true },
-  )
+  const hashes = rows.map(({ sha256 }) => sha256)
+  await dropBlobs(tx, project_id, hashes, now)
   return new Set(rows.map(({ site_id }) => site_id))
 }
 
