@@ -1,17 +1,12 @@
 import { sql } from 'kysely'
 import { spamPeriodMs } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
+import { deleteInSteps, rowsAtOnce } from '../../infra/db/delete-in-steps.ts'
 import type { Tx } from '../transact.ts'
-
-const rowsAtOnce = 1000
 
 /** Deletes the submissions of a site that takes no more, in small steps. May be repeated. */
 export async function deleteSubmissionsOfSite(db: Db, siteId: string): Promise<void> {
-  for (let rows = rowsAtOnce; rows === rowsAtOnce; ) {
-    const some = sql`select ctid from form_submissions where site_id = ${siteId} limit ${rowsAtOnce}`
-    const { numAffectedRows } = await sql`delete from form_submissions where ctid = any (array(${some}))`.execute(db)
-    rows = Number(numAffectedRows)
-  }
+  await deleteInSteps(db, 'form_submissions', sql`site_id = ${siteId}`)
 }
 
 /** Deletes what is left of the forms of a site, under its lock. */

@@ -3,44 +3,36 @@ import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../c
 import { notificationPeriodMs } from '../../core/notifications.ts'
 import { webhookEventPeriodMs } from '../../core/webhooks.ts'
 import type { Db } from '../../infra/db/database.ts'
+import { deleteInSteps } from '../../infra/db/delete-in-steps.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { deleteOldSpam } from '../forms/remove.ts'
 
 const dayMs = 24 * 3_600_000
-const rowsAtOnce = 1000
 /** The use of a month is shown for that month only. */
 const usagePeriodMs = 400 * dayMs
 
 /** The expired rows of each table. Nothing depends on when they are deleted. */
-const expired = (now: Date): Partial<Record<keyof DB, RawBuilder<SqlBool>>> => ({
+const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   // an edge that is behind may still redirect from a former name
-  subdomains: sql`kind in ('former', 'quarantined') and held_until < ${before(now, dayMs)}`,
-  released_domains: sql`released_at < ${before(now, releasedDomainPeriodMs)}`,
+  ['subdomains', sql`kind in ('former', 'quarantined') and held_until < ${before(now, dayMs)}`],
+  ['released_domains', sql`released_at < ${before(now, releasedDomainPeriodMs)}`],
   // no allowance counts older entries
-  allowances: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
-  mails: sql`created_at < ${before(now, emailPeriodMs)}`,
-  form_rates: sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`,
-  form_usage: sql`month < ${before(now, usagePeriodMs)}::date`,
-  autoreply_usage: sql`month < ${before(now, usagePeriodMs)}::date`,
-  notifications: sql`created_at < ${before(now, notificationPeriodMs)}`,
+  ['allowances', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
+  ['mails', sql`created_at < ${before(now, emailPeriodMs)}`],
+  ['form_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
+  ['form_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
+  ['autoreply_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
+  ['notifications', sql`created_at < ${before(now, notificationPeriodMs)}`],
   // their deliveries go with them
-  webhook_events: sql`created_at < ${before(now, webhookEventPeriodMs)}`,
-  git_deliveries: sql`received_at < ${before(now, deliveryPeriodMs)}`,
-})
+  ['webhook_events', sql`created_at < ${before(now, webhookEventPeriodMs)}`],
+  ['git_deliveries', sql`received_at < ${before(now, deliveryPeriodMs)}`],
+]
 
 const before = (now: Date, ms: number) => new Date(now.getTime() - ms)
 
 /** Deletes expired rows, in small steps; rows that are being changed are skipped. May be repeated. Returns the number of rows. */
 export async function deleteExpired(db: Db, now: Date): Promise<number> {
   let deleted = await deleteOldSpam(db, now)
-  for (const [table, condition] of Object.entries(expired(now))) {
-    for (let rows = rowsAtOnce; rows === rowsAtOnce; deleted += rows) rows = await deleteSome(db, sql.table(table), condition)
-  }
+  for (const [table, condition] of expired(now)) deleted += await deleteInSteps(db, table, condition, 'skip')
   return deleted
-}
-
-async function deleteSome(db: Db, table: RawBuilder<unknown>, condition: RawBuilder<SqlBool>): Promise<number> {
-  const some = sql`select ctid from ${table} where ${condition} limit ${rowsAtOnce} for update skip locked`
-  const { numAffectedRows } = await sql`delete from ${table} where ctid = any (array(${some}))`.execute(db)
-  return Number(numAffectedRows)
 }
