@@ -45,7 +45,7 @@ test.each([
   'http://SITE.example.com:8080',
   'https://shop.SITE.example.org',
   'https://SITE.xn--bcher-kva.example',
-])('80: %s is of the site', async (origin) => {
+])('80 F03: %s is of the site', async (origin) => {
   expect(await answerTo(origin.replace('SITE', site.subdomain))).toBe('ok')
 })
 
@@ -97,7 +97,7 @@ test.each([
   ['a file', 'file://'],
   ['data', 'data:text/html,x'],
   ['5,000 characters', `https://SITE.example.com${'a'.repeat(5000)}`],
-])('80: an Origin with %s is refused', async (_what, origin) => {
+])('80 F03: an Origin with %s is refused', async (_what, origin) => {
   expect(await answerTo(origin.replaceAll('SITE', site.subdomain))).toBe('403 origin_not_allowed')
 })
 

@@ -144,13 +144,15 @@ describe('51 78: a body of 4,096 characters', () => {
   const data = { name: '"'.repeat(50_000) }
 
   test.each(shapes)('of %j takes little time, and less than 120 KB of mail', (_name, body) => {
-    const times = Array.from({ length: 3 }, () => {
-      const begin = process.cpuUsage()
+    let best = Number.POSITIVE_INFINITY
+    // the best of twelve, or the first that is enough: what else runs on the machine does not count
+    for (let run = 0; run < 12 && best >= 100; run++) {
+      const begin = process.threadCpuUsage()
       expect(html(body, data).length + text(body, data).length).toBeLessThan(120 * 1024)
-      const { user, system } = process.cpuUsage(begin)
-      return (user + system) / 1000
-    })
-    // some ms on a quiet machine, and seconds if a shape cost the square of its length
-    expect(Math.min(...times)).toBeLessThan(500)
+      const { user, system } = process.threadCpuUsage(begin)
+      best = Math.min(best, (user + system) / 1000)
+    }
+    // milliseconds: some on a quiet machine, and seconds if a shape cost the square of its length
+    expect(best).toBeLessThan(100)
   })
 })
