@@ -5280,7 +5280,7 @@ export interface operations {
                      */
                     subject?: string;
                     /**
-                     * @description Markdown with bold and italic text, lists, quotes and links. Nothing is sent while it is empty.
+                     * @description Markdown with bold and italic text, lists, quotes and links. While it is empty, visitors get only the link to the files of the site; nothing is sent if it has none.
                      * @default
                      */
                     body?: string;

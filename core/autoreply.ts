@@ -61,9 +61,16 @@ export function judgeSubmission(
   return isOwn || isAutomaticAddress(recipient) ? { reason: 'automatic' } : { recipient }
 }
 
-/** A field's name in double braces. */
+/** A field's name in double braces: wherever it is in a text, and at one place. */
 const placeholder = /\{\{([^{}\r\n]{1,64})\}\}/g
-export const placeholderAt = /\{\{([^{}\r\n]{1,64})\}\}/y
+const placeholderHere = /\{\{([^{}\r\n]{1,64})\}\}/y
+
+/** The placeholder that begins at an index of the text, and the name of its field. */
+export function placeholderAt(text: string, index: number): { readonly length: number; readonly name: string } | undefined {
+  placeholderHere.lastIndex = index
+  const [whole, name] = placeholderHere.exec(text) ?? []
+  return whole === undefined || name === undefined ? undefined : { length: whole.length, name }
+}
 
 /** The text of a field by its name; empty when there is none. */
 export type FieldText = (name: string) => string

@@ -1,5 +1,10 @@
 const MB = 1024 * 1024
 
+/** Links are `/__svc/d/<token>`, and their files `/__svc/d/<token>/<id of the file>`. */
+export const deliveryPath = '/__svc/d/'
+/** Where the logo of the page is. */
+export const logoPath = (sha256: string) => `${deliveryPath}logo/${sha256}.webp`
+
 export const maxDeliveryFiles = 3
 export const maxDeliveryFileBytes = 50 * MB
 /** A body above this is not looked at; one between the two limits is a file that is too large. */

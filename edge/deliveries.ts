@@ -1,4 +1,4 @@
-import { attachmentOf } from '../core/delivery-files.ts'
+import { attachmentOf, deliveryPath, logoPath } from '../core/delivery-files.ts'
 import { preferredLanguage } from '../core/page-language.ts'
 import type { DeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
 import type { RouteFile } from '../services/feeds/delivery.ts'
@@ -23,29 +23,23 @@ export interface Deliveries {
   answer(exchange: Exchange, route: Route, path: string): Promise<void>
 }
 
-/** Links are `/__svc/d/<token>`, their files `/__svc/d/<token>/<id of the file>`, and logos `/__svc/d/logo/<sha256>.webp`. */
-export const deliveryPath = '/__svc/d/'
-const logoFolder = 'logo'
-
 /** Shows the files of a site to everyone with a link (addendum E16). */
 export function createDeliveries({ deliveryTokens, downloadCounts, content }: DeliveryOptions): Deliveries {
   return {
     async answer(exchange, route, path) {
-      const [token = '', name, ...more] = path.slice(deliveryPath.length).split('/')
+      const [token = '', id, ...more] = path.slice(deliveryPath.length).split('/')
       const lang = preferredLanguage(exchange.req.headers['accept-language'])
       const missing = () => sendPage(exchange, unknownDelivery[lang])
       const { delivery_files: files, delivery_page: page } = route
-      if (more.length > 0) return missing()
       const logo = logoOf(route)
-      if (token === logoFolder) return logo && name === logo.path ? await sendFile(exchange, content, logo, 200) : missing()
+      if (path === logo?.path) return await sendFile(exchange, content, logo, 200)
       const until = deliveryTokens?.endOf(route.site_id, token)
-      if (!until || until.getTime() <= Date.now() || files.length === 0) return missing()
-      if (name === undefined) {
-        const logoPath = logo && `${deliveryPath}${logoFolder}/${logo.path}`
+      if (!until || until.getTime() <= Date.now() || files.length === 0 || more.length > 0) return missing()
+      if (id === undefined) {
         const pathOf = ({ id }: RouteFile) => `${deliveryPath}${token}/${id}`
-        return sendPage(exchange, deliveryPage({ lang, page, files, until, logoPath, pathOf }))
+        return sendPage(exchange, deliveryPage({ lang, page, files, until, logoPath: logo?.path, pathOf }))
       }
-      const file = files.find(({ id }) => id === name)
+      const file = files.find((file) => file.id === id)
       if (!file) return missing()
       if (isWhole(exchange)) exchange.res.once('finish', () => count(exchange, file))
       await sendFile(exchange, content, downloadOf(file), 200)
@@ -75,7 +69,7 @@ function downloadOf({ name, content_type, sha256, size }: RouteFile): SiteFile {
 
 function logoOf({ delivery_page: page }: Route): SiteFile | undefined {
   if (!page || page.logo_sha256 === null || page.logo_size === null) return undefined
-  const blob = { path: `${page.logo_sha256}.webp`, sha256: page.logo_sha256, size: page.logo_size }
+  const blob = { path: logoPath(page.logo_sha256), sha256: page.logo_sha256, size: page.logo_size }
   return uncompressed(blob, ['Content-Type', 'image/webp', 'Cache-Control', 'public, max-age=3600', ...secured])
 }
 

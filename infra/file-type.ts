@@ -28,7 +28,7 @@ const signatureOf = (head: Buffer) => signatures.find(({ bytes }) => head.subarr
 const sampleBytes = 4100
 
 /**
- * Finds out the type of a file from its first bytes: PDF, PNG, JPEG, GIF, WebP or zip, of which documents of offices and EPUB have types of
+ * Finds out the type of a file from its first bytes: PDF, PNG, JPEG, GIF, WebP or zip, of which office documents and EPUB have types of
  * their own. Undefined for others, and for text.
  */
 async function binaryType(head: Buffer): Promise<string | undefined> {
@@ -37,7 +37,7 @@ async function binaryType(head: Buffer): Promise<string | undefined> {
   const [usual, ...others] = signature.types
   const found = (await fileTypeFromBuffer(head.subarray(0, sampleBytes)).catch(() => undefined))?.mime
   if (found !== undefined && others.includes(found)) return found
-  // a document that is not told apart, such as a jar, is what it begins as; a RIFF file may be no picture at all
+  // a type without a signature of its own, such as a jar, is what it begins as; a RIFF file may be no picture at all
   return usual === 'image/webp' && found !== usual ? undefined : usual
 }
 

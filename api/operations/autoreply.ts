@@ -61,7 +61,9 @@ export const set_autoreply = operation({
       .describe('One line; without it, the name of the site.'),
     body: boundedText(maxAutoreplyBodyLength)
       .default('')
-      .describe('Markdown with bold and italic text, lists, quotes and links. Nothing is sent while it is empty.'),
+      .describe(
+        'Markdown with bold and italic text, lists, quotes and links. While it is empty, visitors get only the link to the files of the site; nothing is sent if it has none.',
+      ),
     email_field: boundedText(maxEmailFieldLength)
       .default('')
       .describe('The field of the form that holds the address; without it, email.'),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { logoPath } from '../../core/delivery-files.ts'
 import { lowestPlanWith, type PlanName, planAllows, planNames } from '../../core/plans.ts'
 import { type Config, siteUrl } from '../../infra/config.ts'
 import type { DeliveryFile } from '../../services/autoreply/delivery-files.ts'
@@ -74,6 +75,6 @@ const fileView = ({ id, name, label, size, content_type, downloads, created_at }
 
 function deliveryView({ config, subdomain, page }: Pick<ShownAutoreply, 'config' | 'subdomain' | 'page'>) {
   const { logo_sha256, logo_size: _size, ...shown } = page
-  const page_logo_url = logo_sha256 === null ? null : `${siteUrl(config, subdomain)}/__svc/d/logo/${logo_sha256}.webp`
+  const page_logo_url = logo_sha256 === null ? null : `${siteUrl(config, subdomain)}${logoPath(logo_sha256)}`
   return { ...shown, page_logo_url } satisfies z.input<typeof delivery>
 }

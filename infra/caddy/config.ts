@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { deliveryPath } from '../../core/delivery-files.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import { minBodyBytesPerSecond, slowBodyGraceMs, smallBodyBytes } from '../../core/limits.ts'
 import { challengePath } from '../acme/account.ts'
@@ -164,7 +165,7 @@ function routes(config: Config): Json[] {
     { match: [{ not: [{ method: ['GET', 'HEAD'] }] }], handle: [slowBodies] },
     { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
-    { match: [{ path: ['/__svc/d/*'] }], handle: [edge], terminal: true },
+    { match: [{ path: [`${deliveryPath}*`] }], handle: [edge], terminal: true },
     { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },
     { handle: [edge], terminal: true },
   ]

@@ -37,8 +37,10 @@ export async function decideAutoreply(services: Services, submissionId: string):
     if (await hasReply(tx, site_id, recipient, now)) return skipped('repeated')
     const limit = config.plans[found.plan].autoreply_mails_per_month
     if (!(await takeOfMonth(tx, project_id, limit, now))) return skipped('exhausted')
+    const site = { id: site_id, subdomain: found.subdomain }
+    const link = found.has_files ? await deliveryLink({ config, db: tx }, site, submissionId, now) : undefined
     const email = {
-      ...composeReply(found, config.mail.from, await deliveryLink({ config, db: tx }, site_id, submissionId, now)),
+      ...composeReply(found, config.mail.from, link),
       project_id,
       recipient,
       kind: 'autoreply',
@@ -58,12 +60,12 @@ async function findDecision(tx: Tx, submissionId: string): Promise<AutoreplyDeci
   return email ? { state: 'written', email_id: email.id } : { state: 'skipped', reason: 'gone' }
 }
 
-type Found = RepliedSubmission & { readonly site_id: string; readonly project_id: string }
+type Found = RepliedSubmission & { readonly site_id: string; readonly project_id: string; readonly subdomain: string }
 
 /** The submission with all that decides about its reply. The settings stay locked, so that the replies of a site are decided one after the other. */
 async function lockReply(tx: Tx, submissionId: string): Promise<Found | undefined> {
   const { rows } = await sql<Found>`
-    select s.site_id, s.project_id, s.data, s.status = 'verified' and not ${isHidden} as shown, sites.name as site_name,
+    select s.site_id, s.project_id, s.data, s.status = 'verified' and not ${isHidden} as shown, sites.name as site_name, sites.subdomain,
       sites.deletion_scheduled_at is not null as trashed, projects.plan, projects.suspended,
       a.enabled, a.subject, a.body, a.email_field,
       exists (select from delivery_files f where f.site_id = s.site_id) as has_files

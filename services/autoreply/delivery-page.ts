@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import { usualLinkTtlDays } from '../../core/delivery-files.ts'
+import { deliveryPath, usualLinkTtlDays } from '../../core/delivery-files.ts'
 import { conflict } from '../../core/errors.ts'
 import { required, siteUrl } from '../../infra/config.ts'
 import { createDeliveryTokens } from '../../infra/crypto/delivery-tokens.ts'
@@ -118,23 +118,15 @@ export interface DeliveryLink {
  * The link for one submission to the files that the site has when it is opened. It ends by itself; nothing is stored for it, and deleting the
  * submission does not end it.
  * @param from the beginning of its lifetime
- * @returns undefined when the site has no files
  */
 export async function deliveryLink(
   { config, db }: Pick<Services, 'config' | 'db'>,
-  siteId: string,
+  site: { readonly id: string; readonly subdomain: string },
   submissionId: string,
   from: Date,
-): Promise<DeliveryLink | undefined> {
-  const site = await db
-    .selectFrom('sites')
-    .select('subdomain')
-    .where('id', '=', siteId)
-    .where((eb) => eb.exists(eb.selectFrom('delivery_files').select('id').whereRef('site_id', '=', 'sites.id')))
-    .executeTakeFirst()
-  if (!site) return undefined
-  const { link_ttl_days, page_title } = await findDeliveryPage(db, siteId)
+): Promise<DeliveryLink> {
+  const { link_ttl_days, page_title } = await findDeliveryPage(db, site.id)
   const tokens = createDeliveryTokens(required(config.secretKey, 'PLINTH_SECRET_KEY'))
-  const token = tokens.issue(siteId, submissionId, new Date(from.getTime() + link_ttl_days * dayMs))
-  return { href: `${siteUrl(config, site.subdomain)}/__svc/d/${token}`, title: page_title }
+  const token = tokens.issue(site.id, submissionId, new Date(from.getTime() + link_ttl_days * dayMs))
+  return { href: siteUrl(config, site.subdomain) + deliveryPath + token, title: page_title }
 }

@@ -19,11 +19,10 @@ markdown.validateLink = (url) => /^(?:https?:\/\/[^/]|mailto:)/i.test(url)
 
 // a field is a token of its own, so that neither its name nor its value is ever read as Markdown
 markdown.inline.ruler.before('text', 'field', (state, silent) => {
-  placeholderAt.lastIndex = state.pos
-  const [whole, name] = placeholderAt.exec(state.src) ?? []
-  if (whole === undefined || name === undefined || state.pos + whole.length > state.posMax) return false
-  if (!silent) state.push('field', '', 0).content = name
-  state.pos += whole.length
+  const found = placeholderAt(state.src, state.pos)
+  if (!found || state.pos + found.length > state.posMax) return false
+  if (!silent) state.push('field', '', 0).content = found.name
+  state.pos += found.length
   return true
 })
 const fieldTextOf = (env: Env | undefined) => (env as { readonly fieldText: FieldText }).fieldText

@@ -64,7 +64,7 @@ test('R12 Z05: a link shows the files of the site, and each is saved under its n
   )
 })
 
-test('75 53: a file is never shown, cached, indexed or told of', async () => {
+test('75 53: a file is never shown, cached, indexed or mentioned', async () => {
   const { urlOf, link } = await delivering()
   expect((await open(urlOf())).headers).toMatchObject({
     'cache-control': 'private, no-store',

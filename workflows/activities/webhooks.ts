@@ -42,7 +42,7 @@ export function createWebhookActivities(services: Services): WebhookActivities {
     }
   }
 
-  /** The event as the receiver gets it. It names a submission; the fields are read anew, because it may have been deleted since. */
+  /** The event as the receiver gets it. It names a submission; the fields are read again, because it may have been deleted since. */
   async function dataOf({ type, data }: Message, project_id: string): Promise<object> {
     if (type !== 'form.received') return data
     const fields = await findShownFields(db, project_id, String(data['submission_id']))
