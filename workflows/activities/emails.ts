@@ -1,4 +1,5 @@
 import { EmailRefused, type Mailer } from '../../infra/mail/mailer.ts'
+import { withHeartbeat } from '../../infra/temporal/heartbeat.ts'
 import { findEmail, setEmailOutcome } from '../../services/emails/emails.ts'
 import type { Services } from '../../services/services.ts'
 import type { EmailActivities } from '../contract/emails.ts'
@@ -10,13 +11,14 @@ export interface EmailActivityDeps extends Services {
 
 export function createEmailActivities({ db, mailer, log, clock }: EmailActivityDeps): EmailActivities {
   return {
-    async sendEmail({ email_id }) {
-      const email = await findEmail(db, email_id)
-      if (!email) return 'failed'
-      const outcome = email.outcome ?? (await send(email))
-      await setEmailOutcome(db, email_id, outcome, clock())
-      return outcome
-    },
+    sendEmail: ({ email_id }) =>
+      withHeartbeat(async () => {
+        const email = await findEmail(db, email_id)
+        if (!email) return 'failed'
+        const outcome = email.outcome ?? (await send(email))
+        await setEmailOutcome(db, email_id, outcome, clock())
+        return outcome
+      }),
 
     async giveUpEmail({ email_id }) {
       if (await setEmailOutcome(db, email_id, 'failed', clock())) log.error({ email_id }, 'email given up')

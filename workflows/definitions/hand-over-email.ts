@@ -4,6 +4,8 @@ import type { EmailActivities, EmailInput } from '../contract/emails.ts'
 const { sendEmail: send } = proxyActivities<EmailActivities>({
   summary: 'hand the email to the mail server',
   startToCloseTimeout: '2m',
+  // of a worker that was killed meanwhile
+  heartbeatTimeout: '20s',
   // a mail server may be away over a weekend
   scheduleToCloseTimeout: '3d',
   retry: { initialInterval: '5s', backoffCoefficient: 2, maximumInterval: '30m' },
