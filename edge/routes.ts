@@ -153,4 +153,5 @@ const later = {
   canonical_urls: false,
   delivery_files: [],
   delivery_page: null,
+  lock: null,
 }

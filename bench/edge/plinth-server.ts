@@ -34,7 +34,7 @@ const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
 const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, retained_sha256: null, version: 1 }
 const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
-const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null }
+const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null, lock: null }
 routes.replaceAll([{ ...site, ...nothing }])
 const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
 const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), log })

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { deliveryPath } from '../../core/delivery-files.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import { minBodyBytesPerSecond, slowBodyGraceMs, smallBodyBytes } from '../../core/limits.ts'
+import { gatePaths } from '../../core/visits.ts'
 import { challengePath } from '../acme/account.ts'
 import { type Config, required } from '../config.ts'
 import { certificatePaths } from './certificate-getter.ts'
@@ -153,8 +154,8 @@ const slowBodies = {
 }
 
 /**
- * The routes, in order: challenges of every host to the edge, the api's host, of every other host the links to files to the edge and the rest of
- * /__svc/ to the api, all other requests to the edge.
+ * The routes, in order: challenges of every host to the edge, the api's host, of every other host the links to files and the images of login
+ * pages to the edge and the rest of /__svc/ to the api, all other requests to the edge.
  */
 function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
@@ -165,7 +166,7 @@ function routes(config: Config): Json[] {
     { match: [{ not: [{ method: ['GET', 'HEAD'] }] }], handle: [slowBodies] },
     { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
-    { match: [{ path: [`${deliveryPath}*`] }], handle: [edge], terminal: true },
+    { match: [{ path: [`${deliveryPath}*`, `${gatePaths.brand}*`] }], handle: [edge], terminal: true },
     { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },
     { handle: [edge], terminal: true },
   ]

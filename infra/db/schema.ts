@@ -53,6 +53,8 @@ interface Sites {
   node_version: string | null
   deletion_scheduled_at: Date | null
   purging: Generated<boolean>
+  email_access: Generated<boolean>
+  previews_closed: Generated<boolean>
   permanent_links: Generated<boolean>
   permanent_links_generation: Generated<number>
   asset_retention_days: Generated<number>
@@ -519,6 +521,74 @@ interface WebhookDeliveries {
 
 type DeliveryTries = readonly DeliveryTry[]
 
+export type AccessMode = 'password' | 'email'
+
+interface AccessLocks {
+  site_id: string
+  project_id: string
+  mode: AccessMode
+  epoch: Generated<string>
+  sealed_password: string | null
+  expires_at: Date | null
+  max_opens: number | null
+  opens_count: Generated<number>
+  bypass_sha256: string | null
+  updated_at: Date
+}
+
+export type FaviconMode = 'site' | 'custom' | 'none'
+
+interface AccessBrands {
+  site_id: string
+  project_id: string
+  title: string | null
+  description: string | null
+  logo_sha256: string | null
+  logo_size: number | null
+  logo_framed: Generated<boolean>
+  logo_rounded: Generated<boolean>
+  favicon_mode: Generated<FaviconMode>
+  favicon_sha256: string | null
+  favicon_size: number | null
+}
+
+interface AccessEmails {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  email: string
+  label: string | null
+  created_at: Date
+  last_login_at: Date | null
+}
+
+interface AccessGenerations {
+  site_id: string
+  subject: string
+  generation: number
+  raised_at: Date
+}
+
+interface AccessCodes {
+  id: Generated<string>
+  site_id: string
+  email: string
+  code_sha256: string
+  tries: Generated<number>
+  created_at: Date
+}
+
+interface AccessLogins {
+  id: Generated<string>
+  site_id: string
+  access_email_id: string | null
+  email_masked: string
+  device: string
+  ip_masked: string
+  result: string
+  at: Date
+}
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -556,6 +626,12 @@ export interface DB {
   due_autoreplies: DueAutoreplies
   delivery_files: DeliveryFiles
   delivery_pages: DeliveryPages
+  access_locks: AccessLocks
+  access_brands: AccessBrands
+  access_emails: AccessEmails
+  access_generations: AccessGenerations
+  access_codes: AccessCodes
+  access_logins: AccessLogins
   notifications: Notifications
   webhooks: Webhooks
   webhook_events: WebhookEvents

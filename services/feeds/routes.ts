@@ -6,6 +6,7 @@ import { type Feed, type FollowOptions, follow, type SetConnected } from '../../
 import type { DB } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
 import { deliveryFiles, deliveryPage, type RouteFile, type RoutePage } from './delivery.ts'
+import { type RouteLock, routeLock } from './locks.ts'
 import { permanentLinks } from './permanent-links.ts'
 
 /** The facts of one site that the edge needs. */
@@ -37,6 +38,8 @@ export interface Route {
   readonly delivery_files: readonly RouteFile[]
   /** How the page of these files looks; null when its owner has set nothing. */
   readonly delivery_page: RoutePage | null
+  /** What closes the site; null while it is open to everybody. */
+  readonly lock: RouteLock | null
 }
 
 export interface FormerSubdomain {
@@ -147,6 +150,7 @@ async function readRoutes(
     .select((eb) => jsonArrayFrom(verifiedDomains(eb)).as('domains'))
     .select((eb) => jsonArrayFrom(deliveryFiles(eb)).as('delivery_files'))
     .select((eb) => jsonObjectFrom(deliveryPage(eb)).as('delivery_page'))
+    .select((eb) => jsonObjectFrom(routeLock(eb)).as('lock'))
     .execute()
   let newest = 0
   const routes = rows.map(({ route_changed_at, ...route }) => {

@@ -121,6 +121,7 @@ describe('followRoutes', () => {
       domains: [],
       delivery_files: [],
       delivery_page: null,
+      lock: null,
     })
 
     const deploy_id = await setLive(project.id, site, 'a'.repeat(64))

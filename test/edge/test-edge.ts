@@ -54,6 +54,7 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
     canonical_urls: false,
     delivery_files: [],
     delivery_page: null,
+    lock: null,
   }
   return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
 }

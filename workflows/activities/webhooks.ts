@@ -45,7 +45,8 @@ export function createWebhookActivities(services: Services): WebhookActivities {
   /** The event as the receiver gets it. It names a submission; the fields are read again, because it may have been deleted since. */
   async function dataOf({ type, data }: Message, project_id: string): Promise<object> {
     if (type !== 'form.received') return data
-    const fields = await findShownFields(db, project_id, String(data['submission_id']))
+    const { submission_id } = data
+    const fields = await findShownFields(db, project_id, String(submission_id))
     return fields ? { ...data, fields } : data
   }
 

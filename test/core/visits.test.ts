@@ -1,0 +1,40 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { anybody, createVisits } from '../../infra/crypto/visits.ts'
+
+const visits = createVisits(Buffer.alloc(32, 7))
+const place = { site_id: randomUUID(), host: 'a.example.com', epoch: randomUUID() }
+const visit = { subject: randomUUID(), generation: 3, until: new Date(2_000_000_000_000) }
+const text = visits.issue(place, visit)
+
+describe('70: a visit', () => {
+  test('is read where it was issued', () => expect(visits.read(place, text)).toEqual(visit))
+
+  test('may have no person', () => {
+    const shared = { ...visit, subject: anybody, generation: 0 }
+    expect(visits.read(place, visits.issue(place, shared))).toEqual(shared)
+  })
+
+  test.each([
+    ['another site', { ...place, site_id: randomUUID() }],
+    ['another host', { ...place, host: 'b.example.com' }],
+    ['another epoch', { ...place, epoch: randomUUID() }],
+    ['a host that takes over the separator', { ...place, host: 'a.example.com:' }],
+  ])('is nothing at %s', (_what, other) => expect(visits.read(other, text)).toBeUndefined())
+
+  test('of another secret key is nothing', () => expect(createVisits(Buffer.alloc(32, 8)).read(place, text)).toBeUndefined())
+
+  test('is nothing when any character of it differs', () => {
+    for (let at = 0; at < text.length; at++) {
+      // the last character of 40 bytes has two spare bits
+      const other = text.charAt(at) === 'A' ? 'Q' : 'A'
+      const changed = text.slice(0, at) + other + text.slice(at + 1)
+      expect([at, visits.read(place, changed)]).toEqual([at, undefined])
+    }
+  })
+
+  test.each(['', 'a', text.slice(1), `${text}A`, `${text} `, `${text.slice(0, 53)}=`, '\u0000'.repeat(54), 'ä'.repeat(54)])(
+    '%j is none',
+    (other) => expect(visits.read(place, other)).toBeUndefined(),
+  )
+})
