@@ -15,8 +15,8 @@ import { openProcesses } from './processes.ts'
 vi.setConfig({ testTimeout: 120_000 })
 // for a machine that is busy with other things
 const soon = { timeout: 60_000 }
-/** How long the run of a cancelled deploy may go on. */
-const endsWithinMs = 5000
+/** How long the run of a cancelled deploy may go on: 5 s on a machine that does nothing else. Without the cancellation it would be minutes. */
+const endsWithinMs = 20_000
 
 const stack = new AsyncDisposableStack()
 let w: World
@@ -165,7 +165,7 @@ const steps: [string, () => Promise<Started>, { charged: number }][] = [
 ]
 
 describe.each(steps)('E31: a deploy that %s is cancelled', (_what, begin, { charged }) => {
-  test('it has failed at once, its run ends within 5 s and says so, minutes are charged, and nothing is left', async () => {
+  test('it has failed at once, its run ends soon and says so, minutes are charged, and nothing is left', async () => {
     const started = await begin()
     const before = await minutes(started)
     const { status, body } = await cancel(started)
