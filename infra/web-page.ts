@@ -16,27 +16,39 @@ letter-spacing:.08em}
 `
 
 /** The policy of a page: nothing but its style, and what is named besides, may load or run. */
-const policyOf = (css: string, more: readonly string[] = []) =>
+const policyOf = (css: string, more: readonly string[] = [], formAction = "'none'") =>
   [
     "default-src 'none'",
     `style-src 'sha256-${createHash('sha256').update(css).digest('base64')}'`,
     ...more,
     "base-uri 'none'",
-    "form-action 'none'",
+    `form-action ${formAction}`,
     "frame-ancestors 'none'",
   ].join('; ')
 
 /** The policy of {@link webPage}. */
 export const webPagePolicy = policyOf(style)
 
+interface PageKind {
+  readonly css: string
+  readonly policy: readonly string[]
+  /** Where its forms may be sent; by default nowhere. */
+  readonly formAction?: "'self'"
+}
+
+interface PageParts {
+  readonly lang: 'en' | 'ru'
+  readonly title: string
+  /** The address of the icon; by default browsers look for one by themselves. */
+  readonly icon?: string | undefined
+  /** HTML */
+  readonly main: string
+}
+
 /** Makes pages in the style of the platform with rules and contents of their own. */
-export function pageKind({ css, policy }: { readonly css: string; readonly policy: readonly string[] }) {
+export function pageKind({ css, policy, formAction }: PageKind) {
   const own = style + css
-  return {
-    policy: policyOf(own, policy),
-    /** @param main HTML */
-    html: (page: { readonly lang: 'en' | 'ru'; readonly title: string; readonly main: string }) => documentOf(page, own),
-  }
+  return { policy: policyOf(own, policy, formAction), html: (page: PageParts) => documentOf(page, own) }
 }
 
 /** What a page of the platform says; everything is text. */
@@ -60,13 +72,15 @@ export function webPage({ lang = 'en', status, title, text, link }: WebPage): st
   return documentOf({ lang, title, main: main.join('\n') }, style)
 }
 
-const documentOf = ({ lang, title, main }: { lang: string; title: string; main: string }, css: string) => `<!doctype html>
+const iconLink = (icon: string | undefined) => (icon === undefined ? '' : `\n<link rel="icon" href="${escapeHtml(icon)}">`)
+
+const documentOf = ({ lang, title, icon, main }: PageParts, css: string) => `<!doctype html>
 <html lang="${lang}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
-<title>${escapeHtml(title)}</title>
+<title>${escapeHtml(title)}</title>${iconLink(icon)}
 <style>${css}</style>
 </head>
 <body>
