@@ -6,3 +6,24 @@ export const gatePaths = {
   logout: '/__svc/logout',
   brand: '/__svc/brand/',
 } as const
+
+/** The cookie of a visit over https: only the host itself can set it, and only over https. */
+const secureVisitCookie = '__Host-svc_s'
+/** The cookie of a visit over http, which a secure page ignores. */
+const plainVisitCookie = 'svc_s'
+/** Other sites of the same domain can add cookies of the plain name, so a request may have several. */
+const maxVisitCookies = 5
+
+/** The values of the first cookies of a request that may hold a visit. @param header Cookie */
+export function visitCookies(header: string, isSecure: boolean): string[] {
+  const name = isSecure ? secureVisitCookie : plainVisitCookie
+  const values: string[] = []
+  for (let start = 0; start < header.length && values.length < maxVisitCookies; ) {
+    const semicolon = header.indexOf(';', start)
+    const end = semicolon === -1 ? header.length : semicolon
+    const pair = header.slice(start, end).trim()
+    if (pair.startsWith(`${name}=`)) values.push(pair.slice(name.length + 1))
+    start = end + 1
+  }
+  return values
+}

@@ -6,6 +6,7 @@ import type { DownloadCounts } from '../services/feeds/download-counts.ts'
 import type { Route } from '../services/feeds/routes.ts'
 import type { Content } from './content.ts'
 import { deliveryPage } from './delivery-page.ts'
+import { fixedFile, fixedImage, secured } from './fixed-files.ts'
 import { unknownDelivery } from './pages.ts'
 import { type Exchange, sendFile, sendPage } from './respond.ts'
 import type { SiteFile } from './site-files.ts'
@@ -56,25 +57,16 @@ export function createDeliveries({ deliveryTokens, downloadCounts, content }: De
 const isWhole = ({ req }: Exchange) =>
   req.method === 'GET' && (req.headers.range === undefined || /^bytes=\s*0-/i.test(req.headers.range.slice(0, 20)))
 
-const secured = ['X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', "sandbox; default-src 'none'"]
-
 /** The response with a file: saved whatever its type is, and never shown. */
 function downloadOf({ name, content_type, sha256, size }: RouteFile): SiteFile {
   const headers = [
     ['Content-Type', content_type, 'Content-Disposition', attachmentOf(name), 'Cache-Control', 'private, no-store', ...secured],
     ['Referrer-Policy', 'no-referrer', 'X-Robots-Tag', 'noindex', 'Cross-Origin-Resource-Policy', 'same-origin'],
   ].flat()
-  return uncompressed({ path: name, sha256, size }, headers)
+  return fixedFile({ path: name, sha256, size }, headers)
 }
 
 function logoOf({ delivery_page: page }: Route): SiteFile | undefined {
-  if (!page || page.logo_sha256 === null || page.logo_size === null) return undefined
-  const blob = { path: logoPath(page.logo_sha256), sha256: page.logo_sha256, size: page.logo_size }
-  return uncompressed(blob, ['Content-Type', 'image/webp', 'Cache-Control', 'public, max-age=3600', ...secured])
-}
-
-function uncompressed(blob: Pick<SiteFile, 'path' | 'sha256' | 'size'>, headers: readonly string[]): SiteFile {
-  const etags = { plain: `"${blob.sha256}"`, gzip: `"${blob.sha256}-gzip"` }
-  const plainHeaders = [...headers, 'ETag', etags.plain, 'Accept-Ranges', 'bytes']
-  return { ...blob, etags, mayHaveGzip: false, plainHeaders, gzipHeaders: [], unchangedHeaders: headers }
+  if (!page || page.logo_sha256 === null) return undefined
+  return fixedImage(logoPath(page.logo_sha256), page.logo_sha256, page.logo_size)
 }

@@ -2,6 +2,7 @@ import { acmeAccount } from '../infra/acme/account.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { createDeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
 import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
+import { createVisits } from '../infra/crypto/visits.ts'
 import { follow } from '../infra/db/feed.ts'
 import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
@@ -32,7 +33,7 @@ export interface EdgeOptions {
   /** Keeps routes and certificates for a start without PostgreSQL. */
   readonly snapshotDir: string
   readonly listen: Listen
-  /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link and no link to a file opens. */
+  /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link and no link to a file opens, and no visit passes. */
   readonly certificates?: EdgeCertificates | undefined
   readonly log: Logger
 }
@@ -68,8 +69,9 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const isSecured = (host: string) => certificates.find(host) !== undefined
   const permanentTokens = options.certificates && createPermanentTokens(options.certificates.secretKey)
   const deliveryTokens = options.certificates && createDeliveryTokens(options.certificates.secretKey)
+  const visits = options.certificates && createVisits(options.certificates.secretKey)
   const downloadCounts = opened.use(openDownloadCounts(options.databaseUrl, log))
-  const tokens = { permanentTokens, deliveryTokens }
+  const tokens = { permanentTokens, deliveryTokens, visits }
   const hosts = { platformDomain, baseUrl, previewUrl }
   const handler = createHandler({ ...hosts, ...tokens, routes, content, downloadCounts, isSecured, thumbprint, log })
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))

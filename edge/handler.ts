@@ -7,6 +7,7 @@ import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
 import { createDeliveries, type Deliveries, type DeliveryOptions } from './deliveries.ts'
 import { createDownloads } from './downloads.ts'
+import { createGate, type Gate, type GateOptions } from './gate.ts'
 import { createOrigins, type Origins } from './origins.ts'
 import { pages } from './pages.ts'
 import { createPreviews, type PreviewOptions, type Previews } from './preview.ts'
@@ -14,7 +15,7 @@ import { type Exchange, sendPage, sendRedirect, sendText } from './respond.ts'
 import type { FoundSite } from './routes.ts'
 import { serveDeploy } from './serve.ts'
 
-export interface HandlerOptions extends PreviewOptions, DeliveryOptions {
+export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOptions {
   readonly platformDomain: string
   /** The base URL of the platform, whose scheme and port all links have. */
   readonly baseUrl: string
@@ -35,6 +36,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
   const previews = createPreviews(options)
   const deliveries = createDeliveries(options)
+  const gate = createGate(options)
   const origins = createOrigins(options)
   const downloads = createDownloads()
   const reportFailure = failureReporter(log)
@@ -47,7 +49,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
       const location = () => (isSecret() ? {} : { host: headers.host, url })
       res.on('close', () => log.debug({ method, ...location(), status: res.statusCode }, 'request answered'))
     }
-    answer(exchange, { ...options, previews, deliveries, origins }).catch((error: Error) => {
+    answer(exchange, { ...options, previews, deliveries, gate, origins }).catch((error: Error) => {
       // a visitor who leaves early is not a failure
       if (res.destroyed && isAbort(error)) return
       reportFailure(error)
@@ -60,11 +62,12 @@ export function createHandler(options: HandlerOptions): RequestListener {
 interface Answering extends HandlerOptions {
   readonly previews: Previews
   readonly deliveries: Deliveries
+  readonly gate: Gate
   readonly origins: Origins
 }
 
 async function answer(exchange: Exchange, answering: Answering): Promise<void> {
-  const { platformDomain, routes, content, previews, deliveries, origins, thumbprint } = answering
+  const { platformDomain, routes, content, previews, deliveries, gate, origins, thumbprint } = answering
   const { req } = exchange
   const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
   if (proof) return sendText(exchange, proof)
@@ -86,6 +89,9 @@ async function answer(exchange: Exchange, answering: Answering): Promise<void> {
   if (secure !== undefined) return sendRedirect(exchange, 308, secure + address())
   if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
   if (target.path.startsWith(deliveryPath)) return await deliveries.answer(exchange, route, target.path)
+  const { lock } = route
+  if (lock && (await gate.answers(exchange, route, lock, { host, path: target.path, isSecure: origins.isSecure(req), address })))
+    return
   if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
 
   const { manifest_sha256, retained_sha256, canonical_urls } = route

@@ -13,6 +13,8 @@ export interface Origins {
   of(host: string, req: IncomingMessage): string
   /** The https origin to which a request over http for a custom domain is redirected; undefined when it is served over http. */
   toSecure(host: string, req: IncomingMessage): string | undefined
+  /** Whether the visitor uses https. */
+  isSecure(req: IncomingMessage): boolean
 }
 
 /**
@@ -23,14 +25,15 @@ export function createOrigins({ platformDomain, baseUrl, isSecured = () => false
   const base = new URL(baseUrl)
   const isOwn = (host: string) => host.endsWith(`.${platformDomain}`)
   const ofBase = (host: string) => `${base.protocol}//${host}${base.port === '' ? '' : `:${base.port}`}`
-  const isSecure = (host: string) => base.protocol === 'https:' && isSecured(host)
+  const hasHttps = (host: string) => base.protocol === 'https:' && isSecured(host)
   return {
     of(host, req) {
       const scheme = schemeOf(req)
-      if (scheme === undefined || isOwn(host) || (scheme === 'http' && isSecure(host))) return ofBase(host)
+      if (scheme === undefined || isOwn(host) || (scheme === 'http' && hasHttps(host))) return ofBase(host)
       return `${scheme}://${host}${portOf(req)}`
     },
-    toSecure: (host, req) => (schemeOf(req) === 'http' && !isOwn(host) && isSecure(host) ? ofBase(host) : undefined),
+    toSecure: (host, req) => (schemeOf(req) === 'http' && !isOwn(host) && hasHttps(host) ? ofBase(host) : undefined),
+    isSecure: (req) => (schemeOf(req) ?? base.protocol.slice(0, -1)) === 'https',
   }
 }
 

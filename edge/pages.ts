@@ -70,6 +70,9 @@ export const pages = {
     'This preview link does not open',
     'It may have been revoked, or the deploy has been published since. Ask the sender for a new one.',
   ),
+  /** For programs and for the parts of pages; browsers that open a page see the login page. */
+  closed: textPage(401, 'This site is closed. Open it in a browser to log in, or send the header X-Plinth-Bypass.'),
+  accessEnded: textPage(401, 'Access to this site has ended.'),
   missingFile: textPage(404, 'There is no such file on this site.'),
   badRequest: textPage(400, 'The host or the path of the request is not valid.'),
   noServiceWorker: textPage(403, 'A preview may not install a service worker.'),

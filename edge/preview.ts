@@ -5,6 +5,7 @@ import { deployIdOf, isSameToken, type PermanentTokens } from '../infra/crypto/p
 import { hashPreviewToken } from '../infra/crypto/preview-tokens.ts'
 import type { Route } from '../services/feeds/routes.ts'
 import type { Content } from './content.ts'
+import { isNavigation } from './navigation.ts'
 import { pages } from './pages.ts'
 import { type Exchange, type Overlay, sendPage, sendRedirect } from './respond.ts'
 import type { FoundPermanentLink, FoundPreview } from './routes.ts'
@@ -45,7 +46,8 @@ const maxWaiting = 1000
 
 /**
  * Shows deploys to everyone with a preview link (addendum E9) or a permanent one (E34): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is at
- * the root and shares nothing with another preview; to all other clients below `/<token>/` of the preview host.
+ * the root and shares nothing with another preview; to all other clients below `/<token>/` of the preview host. Links of closed sites open
+ * without a login, unless their owner has closed them as well (E36); then they are unknown.
  */
 export function createPreviews({ previewUrl, routes, permanentTokens, content }: PreviewOptions): Previews {
   const origin = new URL(previewUrl)
@@ -61,7 +63,8 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
 
   function findNow(token: string): Shown | undefined {
     const found = routes.findPreview(hashPreviewToken(token))
-    return found ? { route: found.route, manifest_sha256: found.preview.manifest_sha256 } : findPermanent(token)
+    const shown = found ? { route: found.route, manifest_sha256: found.preview.manifest_sha256 } : findPermanent(token)
+    return shown?.route.lock?.previews_closed ? undefined : shown
   }
 
   /** Looks up an unknown token a second time after a moment. */
@@ -129,13 +132,6 @@ function splitPath(whole: string): { token: string; path: string; prefix: string
   const slash = whole.indexOf('/', 1)
   const end = slash === -1 ? whole.length : slash
   return { token: whole.slice(1, end), path: whole.slice(end), prefix: whole.slice(0, end) }
-}
-
-/** Whether a browser requests a page. Over plain http it sends no `Sec-Fetch` headers, so other headers decide. */
-function isNavigation(headers: IncomingHttpHeaders): boolean {
-  if (headers['sec-fetch-dest'] !== undefined) return headers['sec-fetch-dest'] === 'document'
-  if (headers['sec-fetch-mode'] !== undefined || headers['sec-fetch-site'] !== undefined) return false
-  return headers['upgrade-insecure-requests'] === '1'
 }
 
 /** A service worker would go on serving the preview after the link has ended. */

@@ -13,7 +13,7 @@ export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly downloads: Downloads
-  /** Set for previews, whose responses differ from those of sites; the prepared headers of a file are shared by all responses. */
+  /** Set for previews and closed sites, whose responses differ; the prepared headers of a file are shared by all responses. */
   overlay?: Overlay | undefined
 }
 
@@ -23,8 +23,10 @@ export interface Overlay {
   cacheControl(own: string): string
   /** Headers to add, as a flat list of names and values. */
   readonly headers: readonly string[]
-  /** The names of the headers, in lower case, that `_headers` cannot set: those above and others. */
-  readonly reserved: ReadonlySet<string>
+  /** What the response depends on besides: names of request headers, for Vary. */
+  readonly vary?: string
+  /** The names of the headers, in lower case, that `_headers` cannot set besides those that it never can. */
+  readonly reserved?: ReadonlySet<string>
 }
 
 export function sendPage(exchange: Exchange, page: Page): void {
@@ -123,9 +125,18 @@ async function sendObject(
 
 function writeHead({ res, overlay }: Exchange, status: number, headers: string[]): void {
   if (overlay) {
-    const at = headers.indexOf('Cache-Control') + 1
-    if (at > 0) headers[at] = overlay.cacheControl(headers[at] ?? '')
+    replaceValue(headers, 'Cache-Control', (own) => overlay.cacheControl(own))
+    const { vary } = overlay
+    if (vary !== undefined && !replaceValue(headers, 'Vary', (own) => `${own}, ${vary}`)) headers.push('Vary', vary)
     headers.push(...overlay.headers)
   }
   res.writeHead(status, headers)
+}
+
+/** @returns whether the flat list has the header */
+function replaceValue(headers: string[], name: string, value: (own: string) => string): boolean {
+  // a value may look like a name
+  const at = headers.findIndex((text, i) => i % 2 === 0 && text === name) + 1
+  if (at > 0) headers[at] = value(headers[at] ?? '')
+  return at > 0
 }

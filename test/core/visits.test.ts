@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { visitCookies } from '../../core/visits.ts'
 import { anybody, createVisits } from '../../infra/crypto/visits.ts'
 
 const visits = createVisits(Buffer.alloc(32, 7))
@@ -37,4 +38,27 @@ describe('70: a visit', () => {
     '%j is none',
     (other) => expect(visits.read(place, other)).toBeUndefined(),
   )
+})
+
+describe('the cookies of visits', () => {
+  test.each([
+    ['', [], []],
+    ['svc_s=a', ['a'], []],
+    ['__Host-svc_s=a', [], ['a']],
+    ['a=b; svc_s=1;svc_s=2 ; __Host-svc_s=3', ['1', '2'], ['3']],
+    ['x__Host-svc_s=1; __host-svc_s=2; __Host-svc_s=', [], ['']],
+    ['svc_s; svc_sx=1; a=svc_s=2', [], []],
+    ['svc_s="a"; svc_s=b=c', ['"a"', 'b=c'], []],
+    [';;; ;svc_s=a;', ['a'], []],
+    ['svc_s=1; svc_s=2; svc_s=3; svc_s=4; svc_s=5; svc_s=6', ['1', '2', '3', '4', '5'], []],
+  ])('70: of %j are %j over http and %j over https', (header, plain, secure) => {
+    expect([visitCookies(header, false), visitCookies(header, true)]).toEqual([plain, secure])
+  })
+
+  test('70: of a long header are found at once', () => {
+    const startedAt = performance.now()
+    for (const part of [';', '; ', ' ', '=', 'svc_s', ';svc_s', 'svc_s=;'])
+      visitCookies(part.repeat(1_000_000 / part.length), false)
+    expect(performance.now() - startedAt).toBeLessThan(1000)
+  })
 })

@@ -6,6 +6,7 @@ import {
   type Ask,
   ask,
   type Files,
+  lockOf,
   openTestEdge,
   permanentTokens,
   routeOf,
@@ -219,6 +220,36 @@ describe('a link that does not open', () => {
   test('more guesses than may wait are all answered, and none opens', async () => {
     const guesses = Array.from({ length: 1200 }, (_, i) => edge.ask(`/${tokens('guess', i)}/`, { host }))
     expect((await Promise.all(guesses)).every((answer) => answer.status === 404)).toBe(true)
+  })
+})
+
+describe('the links of a closed site', () => {
+  const id = '01a2b3c4-d5e6-7f80-9123-456789abcdee'
+  const close = async (previews_closed: boolean, version: number) => {
+    const manifest_sha256 = await storeFiles(edge.cas, app)
+    const permanent = [{ deploy_id: id, manifest_sha256, generation: 1 }]
+    await preview('closed', app, { version, permanent, lock: lockOf({ previews_closed }) })
+  }
+  const open = async (token: string) => {
+    const below = await edge.ask(`/${token}/about`, { host })
+    const own = await edge.ask('/about', { host: `${token}.${host}` })
+    return [below, own].map((answer) => `${answer.status} ${text(answer)}`)
+  }
+
+  test('E36: open without the lock', async () => {
+    await close(false, 1)
+    for (const token of [tokenOf('closed'), permanentTokens(id, 1)]) {
+      expect(await open(token)).toEqual(['200 about page', '200 about page'])
+    }
+  })
+
+  test('E36: are unknown when they are closed as well', async () => {
+    await close(true, 2)
+    const unknown = await open('a'.repeat(52))
+    expect(unknown[0]).toMatch(/^404 /)
+    for (const token of [tokenOf('closed'), permanentTokens(id, 1)]) expect(await open(token)).toEqual(unknown)
+    await preview('closed', app, { version: 3 })
+    expect(await open(tokenOf('closed'))).toEqual(['200 about page', '200 about page'])
   })
 })
 

@@ -15,15 +15,18 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
 import { createPermanentTokens } from '../../infra/crypto/permanent-tokens.ts'
+import { createVisits } from '../../infra/crypto/visits.ts'
 import { type Listen, openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
+import type { RouteLock } from '../../services/feeds/locks.ts'
 import type { Route } from '../../services/feeds/routes.ts'
 
 export const platformDomain = 'plinth.test'
 export const baseUrl = 'http://platform.test:8080'
 export const previewUrl = 'http://preview.test:8080'
 export const permanentTokens = createPermanentTokens(Buffer.alloc(32, 1))
+export const visits = createVisits(Buffer.alloc(32, 1))
 export const log = createLogger('edge', 'silent')
 
 export type Files = Readonly<Record<string, string | Buffer>>
@@ -57,6 +60,12 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
     lock: null,
   }
   return { site_id: `id-of-${subdomain}`, subdomain, deploy_id: manifest_sha256, manifest_sha256, ...always, ...more }
+}
+
+/** What closes a site with a password. */
+export function lockOf(more: Partial<RouteLock> = {}): RouteLock {
+  const always = { expires_at: null, bypass_sha256: null, previews_closed: false, generations: [], brand: null }
+  return { mode: 'password', epoch: '11111111-1111-4111-8111-111111111111', ...always, ...more }
 }
 
 export interface Answer {
@@ -112,7 +121,7 @@ export async function openTestEdge({ limits, listen = { port: 0 }, wrap = (cas) 
   const content = openContent(wrap(cas), limits)
   const server = opened.use(
     await openServer(
-      createHandler({ platformDomain, baseUrl, previewUrl, routes, content, permanentTokens, log }),
+      createHandler({ platformDomain, baseUrl, previewUrl, routes, content, permanentTokens, visits, log }),
       listen,
       edgeLimits,
     ),

@@ -1,0 +1,118 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { preferredLanguage } from '../core/page-language.ts'
+import { gatePaths, visitCookies } from '../core/visits.ts'
+import type { VisitPlace, Visits } from '../infra/crypto/visits.ts'
+import { gatePage } from '../infra/gate-page.ts'
+import type { RouteLock } from '../services/feeds/locks.ts'
+import type { Route } from '../services/feeds/routes.ts'
+import type { Content } from './content.ts'
+import { fixedImage } from './fixed-files.ts'
+import { acceptsHtml, isNavigation } from './navigation.ts'
+import { pages } from './pages.ts'
+import { type Exchange, type Overlay, sendFile, sendPage } from './respond.ts'
+import type { SiteFile } from './site-files.ts'
+
+export interface GateOptions {
+  /** When undefined, no visit passes. */
+  readonly visits?: Visits | undefined
+  readonly content: Content
+}
+
+export interface Gate {
+  /**
+   * Answers a request to a closed site unless it may pass; no shared cache keeps the response to one that passes.
+   * @returns whether it has answered
+   */
+  answers(exchange: Exchange, route: Route, lock: RouteLock, wanted: WantedPage): Promise<boolean>
+}
+
+/** What a visitor of a closed site asked for. */
+export interface WantedPage {
+  readonly host: string
+  /** Decoded. */
+  readonly path: string
+  readonly isSecure: boolean
+  /** The path and query to which the login returns. */
+  readonly address: () => string
+}
+
+/** The responses to visitors who were let in. The rules of a site never set these headers (`core/site-rules/header-names.ts`). */
+const granted: Overlay = {
+  cacheControl: (own) => (own === 'no-store' ? own : 'private, no-cache'),
+  vary: 'Cookie, X-Plinth-Bypass',
+  headers: [],
+}
+
+/** Longer ones are not hashed. */
+const maxBypassLength = 200
+
+/** Lets visitors of closed sites pass who have logged in, and programs with the bypass token (addendum E18, E36). Nothing here waits. */
+export function createGate({ visits, content }: GateOptions): Gate {
+  function decide(
+    lock: RouteLock,
+    place: VisitPlace,
+    headers: IncomingHttpHeaders,
+    isSecure: boolean,
+  ): 'pass' | 'closed' | 'ended' {
+    const nowMs = Date.now()
+    // an instant that does not parse is no reason to let anybody in
+    if (lock.expires_at !== null && !(nowMs < Date.parse(lock.expires_at))) return 'ended'
+    const hasVisit = visitCookies(headers.cookie ?? '', isSecure).some((text) => {
+      const visit = visits?.read(place, text)
+      return visit !== undefined && nowMs < visit.until.getTime() && visit.generation >= lowestGeneration(lock, visit.subject)
+    })
+    return hasVisit || hasBypass(lock, headers) ? 'pass' : 'closed'
+  }
+
+  return {
+    async answers(exchange, { site_id }, lock, { host, path, isSecure, address }) {
+      if (path.startsWith(gatePaths.brand)) {
+        const image = brandImage(lock, path)
+        if (image) await sendFile(exchange, content, image, 200)
+        else sendPage(exchange, pages.missingFile)
+        return true
+      }
+      const { headers } = exchange.req
+      const decision = decide(lock, { site_id, host, epoch: lock.epoch }, headers, isSecure)
+      if (decision === 'pass') {
+        exchange.overlay = granted
+        return false
+      }
+      sendLogin(exchange, lock, decision, address)
+      return true
+    },
+  }
+}
+
+const lowestGeneration = ({ generations }: RouteLock, subject: string) =>
+  generations.find((raised) => raised.subject === subject)?.generation ?? 0
+
+/** Node joins several headers of the name to one that no token equals. */
+function hasBypass({ bypass_sha256 }: RouteLock, headers: IncomingHttpHeaders): boolean {
+  const token = headers['x-plinth-bypass']
+  if (bypass_sha256 === null || typeof token !== 'string' || token.length > maxBypassLength) return false
+  const known = Buffer.from(bypass_sha256, 'hex')
+  const given = createHash('sha256').update(token).digest()
+  return known.length === given.length && timingSafeEqual(known, given)
+}
+
+/** The same for every path, except that the page returns to the one that was asked for. */
+function sendLogin(exchange: Exchange, { mode, brand }: RouteLock, decision: 'closed' | 'ended', address: () => string): void {
+  const { headers } = exchange.req
+  const hasEnded = decision === 'ended'
+  if (isNavigation(headers) || acceptsHtml(headers)) {
+    const lang = preferredLanguage(headers['accept-language'])
+    sendPage(exchange, gatePage({ lang, state: { kind: hasEnded ? 'ended' : mode }, brand, to: address() }))
+  } else {
+    sendPage(exchange, hasEnded ? pages.accessEnded : pages.closed)
+  }
+}
+
+/** The images of the login page, which everybody may see. */
+function brandImage({ brand }: RouteLock, path: string): SiteFile | undefined {
+  if (!brand) return undefined
+  const { logo_sha256, logo_size, favicon_sha256, favicon_size } = brand
+  if (path === `${gatePaths.brand}logo.webp`) return fixedImage(path, logo_sha256, logo_size)
+  return path === `${gatePaths.brand}favicon.webp` ? fixedImage(path, favicon_sha256, favicon_size) : undefined
+}
