@@ -15,9 +15,9 @@ const DamagedObject = z
       z.object({
         project_id: z.uuid(),
         site_id: z.uuid(),
-        deploy_id: z.uuid(),
+        deploy_id: z.uuid().nullable().describe('Null for files for visitors and the images of pages.'),
         path: z.string().nullable().describe('Null for the manifest of the deploy, and for the source of its build.'),
-        live: z.boolean().describe('Whether this deploy is live.'),
+        live: z.boolean().describe('Whether this deploy is live; true without a deploy.'),
       }),
     ),
   })
@@ -39,7 +39,8 @@ export const storageOperations = [
   operation({
     id: 'get_storage',
     title: 'Get the state of the storage',
-    summary: 'Gets the progress of the verification of the storage, the damaged objects, and the deploys that need them.',
+    summary:
+      'Gets the progress of the verification of the storage, the damaged objects, and the deploys and sites that need them.',
     tag: 'Operator',
     rest: 'GET /operator/v1/storage',
     scope: 'full',

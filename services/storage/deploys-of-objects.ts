@@ -28,24 +28,35 @@ export async function listDeploysOfObjects(db: Db, hashes: readonly string[], li
   return rows
 }
 
-interface RetainedUse {
+interface SiteUse {
   readonly sha256: string
   readonly project_id: string
   readonly site_id: string
-  readonly deploy_id: string
+  readonly deploy_id: string | null
   readonly path: string | null
   readonly live: boolean
 }
 
-/** Retained assets with one of the objects, each with its former deploy, and manifests of retained assets, with the live deploys of their sites. */
-export async function listRetainedUses(db: Db, hashes: readonly string[], limit: number): Promise<RetainedUse[]> {
+/**
+ * What sites need besides the files of their deploys: retained assets, each with its former deploy, manifests of retained assets, with the live
+ * deploys of their sites, and files and images without a deploy.
+ */
+export async function listSiteUses(db: Db, hashes: readonly string[], limit: number): Promise<SiteUse[]> {
   if (hashes.length === 0) return []
-  const { rows } = await sql<RetainedUse>`
+  const { rows } = await sql<SiteUse>`
     select retained_sha256 as sha256, project_id, id as site_id, active_deploy_id as deploy_id, null as path, true as live
     from sites where retained_sha256 = any(${hashes}) and active_deploy_id is not null
     union all
     select sha256, project_id, site_id, deploy_id, path, false from retained_assets
     where (project_id, sha256) in (select project_id, sha256 from blobs where sha256 = any(${hashes}))
+    union all
+    select sha256, project_id, site_id, null, name, true from delivery_files where sha256 = any(${hashes})
+    union all
+    select logo_sha256, project_id, site_id, null, 'logo', true from delivery_pages where logo_sha256 = any(${hashes})
+    union all
+    select logo_sha256, project_id, site_id, null, 'logo', true from access_brands where logo_sha256 = any(${hashes})
+    union all
+    select favicon_sha256, project_id, site_id, null, 'favicon', true from access_brands where favicon_sha256 = any(${hashes})
     limit ${limit}`.execute(db)
   return rows
 }
