@@ -10,9 +10,10 @@ import { bumpRoutes } from '../feeds/routes.ts'
 import { type ProjectRow, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite } from '../sites/sites.ts'
-import { dropBlobs, findBlobSizes, useBlob } from '../storage/blobs.ts'
+import { dropBlobs } from '../storage/blobs.ts'
 import { beginUpload, chargedBytes, type PendingUpload, type Upload } from '../storage/pending-upload.ts'
-import { checkStorage, requireRoom } from '../storage/quota.ts'
+import { checkStorage } from '../storage/quota.ts'
+import { useUploaded } from '../storage/use-uploaded.ts'
 import type { Tx } from '../transact.ts'
 
 export type DeliveryFile = Selectable<DB['delivery_files']>
@@ -48,10 +49,7 @@ export async function addDeliveryFile(
   const id = await upload.accept(async (tx, locked) => {
     await lockLiveSite(tx, project_id, site_id)
     refuseFourth((await listDeliveryFiles(tx, site_id)).length)
-    const isHeld = (await findBlobSizes(tx, project_id, [sha256])).has(sha256)
-    const room = { addedBytes: size, upload: upload.id, needed: [sha256] }
-    if (!isHeld) await requireRoom(tx, services, locked, room)
-    await useBlob(tx, project_id, { sha256, size })
+    await useUploaded(tx, services, locked, upload, { sha256, size })
     const row = { site_id, project_id, name, label, content_type, sha256, size, created_at: clock() }
     const inserted = await tx.insertInto('delivery_files').values(row).returning('id').executeTakeFirstOrThrow()
     await bumpRoutes(tx, { site_id })

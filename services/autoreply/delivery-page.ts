@@ -9,9 +9,9 @@ import { bumpRoutes } from '../feeds/routes.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite } from '../sites/sites.ts'
-import { dropBlobs, findBlobSizes, useBlob } from '../storage/blobs.ts'
+import { dropBlobs } from '../storage/blobs.ts'
 import { beginUpload } from '../storage/pending-upload.ts'
-import { requireRoom } from '../storage/quota.ts'
+import { useUploaded } from '../storage/use-uploaded.ts'
 import { type Tx, transact } from '../transact.ts'
 
 /** How the page with the files of a site looks, and how long its links open. */
@@ -72,15 +72,12 @@ export async function requireDeliveryPage(db: Db, siteId: string): Promise<void>
 export async function setPageLogo(services: Services, site: Site, image: Buffer): Promise<void> {
   const { id: site_id, project_id } = site
   await using upload = await beginUpload(services, { project_id, bytes: image.length })
-  const { sha256, size } = await upload.objects.add(image)
+  const logo = await upload.objects.add(image)
   await upload.accept(async (tx, project) => {
     await lockLiveSite(tx, project_id, site_id)
     await requireDeliveryPage(tx, site_id)
-    const isHeld = (await findBlobSizes(tx, project_id, [sha256])).has(sha256)
-    const room = { addedBytes: size, upload: upload.id, needed: [sha256] }
-    if (!isHeld) await requireRoom(tx, services, project, room)
-    await useBlob(tx, project_id, { sha256, size })
-    await replaceLogo(tx, services, site, { logo_sha256: sha256, logo_size: size })
+    await useUploaded(tx, services, project, upload, logo)
+    await replaceLogo(tx, services, site, { logo_sha256: logo.sha256, logo_size: logo.size })
   })
 }
 

@@ -8,7 +8,7 @@ import type { Tx } from '../transact.ts'
 import { releaseObjects } from './released-objects.ts'
 import { uploadingBytes } from './uploads.ts'
 
-// A row is a blob that a deploy of the project contains (deploys > 0), as which each retained asset, each delivery file and each logo counts, or that was uploaded for one (staged). A blob with neither has no row:
+// A row is a blob that a deploy of the project contains (deploys > 0), as which each retained asset, each delivery file and each image of a page counts, or that was uploaded for one (staged). A blob with neither has no row:
 // its object is released.
 
 const isReadable = sql<boolean>`not exists (

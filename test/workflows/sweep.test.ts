@@ -130,11 +130,14 @@ test('every column that names an object is known to the sweeper', async () => {
   const { rows } = await sql<{ name: string }>`
     select table_name || '.' || column_name as name from information_schema.columns
     where table_schema = 'public' and column_name like '%sha256' and data_type = 'text'`.execute(w.db)
-  const hashesOfSecrets = ['preview_links.token_sha256', 'git_connections.deploy_hook_sha256']
+  const hashesOfLocks = ['access_locks.bypass_sha256', 'access_codes.code_sha256']
+  const hashesOfSecrets = ['preview_links.token_sha256', 'git_connections.deploy_hook_sha256', ...hashesOfLocks]
   // what was given up needs nothing
   const hashesOfNeedless = ['released_objects.sha256', 'damaged_objects.sha256']
   // each of them is a blob of its project
-  const hashesOfBlobs = ['retained_assets.sha256', 'delivery_files.sha256', 'delivery_pages.logo_sha256']
+  const hashesOfFiles = ['retained_assets.sha256', 'delivery_files.sha256']
+  const hashesOfImages = ['delivery_pages.logo_sha256', 'access_brands.logo_sha256', 'access_brands.favicon_sha256']
+  const hashesOfBlobs = [...hashesOfFiles, ...hashesOfImages]
   expect(
     rows
       .map((row) => row.name)
