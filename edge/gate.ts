@@ -16,6 +16,10 @@ import type { SiteFile } from './site-files.ts'
 export interface GateOptions {
   /** When undefined, no visit passes. */
   readonly visits?: Visits | undefined
+  readonly routes: {
+    /** The instant, in milliseconds, up to which the locks are known. */
+    readonly confirmedMs: number
+  }
   readonly content: Content
 }
 
@@ -44,11 +48,16 @@ const granted: Overlay = {
   headers: [],
 }
 
+/**
+ * For how long locks hold that may have changed since: an edge without PostgreSQL does not hear that somebody was signed out. Afterwards closed
+ * sites open for nobody.
+ */
+const maxLockAgeMs = 10 * 60_000
 /** Longer ones are not hashed. */
 const maxBypassLength = 200
 
 /** Lets visitors of closed sites pass who have logged in, and programs with the bypass token (addendum E18, E36). Nothing here waits. */
-export function createGate({ visits, content }: GateOptions): Gate {
+export function createGate({ visits, routes, content }: GateOptions): Gate {
   function decide(
     lock: RouteLock,
     place: VisitPlace,
@@ -67,6 +76,11 @@ export function createGate({ visits, content }: GateOptions): Gate {
 
   return {
     async answers(exchange, { site_id }, lock, { host, path, isSecure, address }) {
+      // in both directions, because a clock may be set back
+      if (Math.abs(Date.now() - routes.confirmedMs) > maxLockAgeMs) {
+        sendPage(exchange, pages.tryAgain)
+        return true
+      }
       if (path.startsWith(gatePaths.brand)) {
         const image = brandImage(lock, path)
         if (image) await sendFile(exchange, content, image, 200)

@@ -19,11 +19,12 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
   readonly platformDomain: string
   /** The base URL of the platform, whose scheme and port all links have. */
   readonly baseUrl: string
-  readonly routes: PreviewOptions['routes'] & {
-    find(host: string): FoundSite | undefined
-    /** False while the table may lack a site. */
-    readonly connected: boolean
-  }
+  readonly routes: PreviewOptions['routes'] &
+    GateOptions['routes'] & {
+      find(host: string): FoundSite | undefined
+      /** False while the table may lack a site. */
+      readonly connected: boolean
+    }
   /** Whether there is a certificate for the host; none when absent. */
   readonly isSecured?: ((host: string) => boolean) | undefined
   /** The thumbprint of the ACME account. When undefined, challenges are not answered. */

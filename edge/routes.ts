@@ -34,6 +34,8 @@ export interface RouteTable extends RouteSink, AsyncDisposable {
   findPermanentLink(deployId: string): FoundPermanentLink | undefined
   /** False while the table may lack a site. */
   readonly connected: boolean
+  /** The instant, in milliseconds, up to which the table has every change; 0 for never. A restart does not change it. */
+  readonly confirmedMs: number
 }
 
 /** `*.` before a host stands for one label. */
@@ -111,6 +113,9 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     get connected() {
       return connected
     },
+    get confirmedMs() {
+      return snapshots.confirmedMs
+    },
 
     replaceAll(routes) {
       const present = new Set(routes.map((route) => route.site_id))
@@ -136,6 +141,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
       if (!now && (connected || why !== reason)) log.warn({ reason: why }, 'route feed lost; the known routes stay')
       connected = now
       reason = why
+      if (now) snapshots.confirm(Date.now())
     },
 
     [Symbol.asyncDispose]: () => snapshots[Symbol.asyncDispose](),

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from '../infra/log.ts'
 import { replaceFile } from '../infra/replace-file.ts'
@@ -24,6 +24,10 @@ export interface Snapshots<T> extends AsyncDisposable {
   load(): Promise<T[]>
   /** Schedules writing the entries; a table that takes long to write is written less often. */
   changed(entries: () => readonly T[]): void
+  /** Notes the instant, in milliseconds, up to which the entries have every change. */
+  confirm(nowMs: number): void
+  /** The latest such instant: at first that of the loaded snapshot, 0 for none. */
+  readonly confirmedMs: number
 }
 
 /**
@@ -36,25 +40,50 @@ export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 100
   let latest: () => readonly T[] = () => []
   let saving: Promise<void> = Promise.resolve()
   let lastSaveMs = 0
+  let confirmedMs = 0
+  /** Whether the newest snapshot has every change that is known. */
+  let isSaved = true
+
+  /** One after the other. */
+  function write(task: () => Promise<void>): void {
+    saving = saving.then(task).catch((error: Error) => log.warn({ err: error }, `snapshot of ${name} could not be written`))
+  }
 
   function save(): void {
     timer = undefined
-    saving = saving.then(async () => {
+    write(async () => {
       const startedAt = performance.now()
+      isSaved = true
       try {
-        await files.save(latest())
+        await files.save(latest(), confirmedMs)
       } catch (error) {
-        log.warn({ err: error }, `snapshot of ${name} could not be written`)
+        isSaved = false
+        throw error
+      } finally {
+        lastSaveMs = performance.now() - startedAt
       }
-      lastSaveMs = performance.now() - startedAt
     })
   }
 
   return {
-    load: () => files.load(),
+    async load() {
+      const loaded = await files.load()
+      confirmedMs = loaded.confirmedMs
+      return loaded.entries
+    },
     changed(entries) {
       latest = entries
+      isSaved = false
       timer ??= setTimeout(save, Math.max(delayMs, lastSaveMs * 20))
+    },
+    confirm(nowMs) {
+      confirmedMs = nowMs
+      write(async () => {
+        if (isSaved) await files.confirm(nowMs)
+      })
+    },
+    get confirmedMs() {
+      return confirmedMs
     },
     async [Symbol.asyncDispose]() {
       if (timer) {
@@ -77,24 +106,38 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
       .sort()
       .toReversed()
 
+  /** The newest intact snapshot, whose time of modification is the instant up to which it has every change. */
+  let newest: string | undefined
+  async function confirm(ms: number): Promise<void> {
+    if (newest !== undefined) await utimes(newest, new Date(ms), new Date(ms))
+  }
+
   return {
+    confirm,
+
     /** Loads the newest intact snapshot; empty when there is none. A broken one is renamed to `.bad`. */
-    async load(): Promise<T[]> {
+    async load(): Promise<{ entries: T[]; confirmedMs: number }> {
       for (const file of await newestFirst()) {
-        const entries = parse(await readFile(join(dir, file), 'utf8'))
-        if (entries) return entries
-        await rename(join(dir, file), join(dir, `${file}.bad`))
+        const path = join(dir, file)
+        const entries = parse(await readFile(path, 'utf8'))
+        if (entries) {
+          newest = path
+          return { entries, confirmedMs: Math.floor((await stat(path)).mtimeMs) }
+        }
+        await rename(path, `${path}.bad`)
         log.error({ file }, 'broken snapshot set aside')
       }
-      return []
+      return { entries: [], confirmedMs: 0 }
     },
 
-    async save(entries: readonly T[]): Promise<void> {
+    async save(entries: readonly T[], confirmedMs: number): Promise<void> {
       const body = JSON.stringify(entries)
       const before = await newestFirst()
       const number = Number(numbered.exec(before[0] ?? '')?.[1] ?? 0) + 1
       const file = join(dir, `${name}-${String(number).padStart(12, '0')}.json`)
       await replaceFile(file, `${format} ${sha256(body)}\n${body}\n`, { mode: 0o600 })
+      newest = file
+      await confirm(confirmedMs)
       for (const file of before.slice(kept - 1)) await rm(join(dir, file), { force: true })
     },
   }

@@ -22,7 +22,7 @@ export interface Feed {
   readNamed(db: Db, ids: readonly string[]): Promise<void>
 }
 
-/** Called with false and the reason as soon as changes may be missed, and with true after everything has been read. */
+/** Called with false and the reason as soon as changes may be missed, and with true after everything has been read and after each later poll. */
 export type SetConnected = (connected: boolean, reason?: string) => void
 
 export interface FollowOptions {
@@ -92,14 +92,12 @@ async function followOnce(
   await using listener = await listen(url, stop, feeds, options)
   const { db } = listener
   const newest = new Map<Feed, number>()
-  let isComplete = false
   for (;;) {
     const due = await listener.next()
     if (!due) return
     if (due.reload) {
       for (const feed of feeds) newest.set(feed, await feed.readAll(db))
-      if (!isComplete) complete()
-      isComplete = true
+      complete()
       continue
     }
     for (const feed of feeds) {
@@ -109,6 +107,7 @@ async function followOnce(
       const known = newest.get(feed) ?? 0
       newest.set(feed, Math.max(known, await feed.readSince(db, new Date(known - overlapMs))))
     }
+    if (due.poll) complete()
   }
 }
 

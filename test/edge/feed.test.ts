@@ -48,7 +48,14 @@ async function setLive(project_id: string, site_id: string, manifest_sha256: str
 
 /** Keeps what the feed says. */
 function memory() {
-  const state = { connected: false, applied: 0, reloads: 0, reason: '' as string | undefined, routes: new Map<string, Route>() }
+  const state = {
+    connected: false,
+    confirmed: 0,
+    applied: 0,
+    reloads: 0,
+    reason: '' as string | undefined,
+    routes: new Map<string, Route>(),
+  }
   const sink: RouteSink = {
     replaceAll(routes) {
       state.reloads++
@@ -61,6 +68,7 @@ function memory() {
     },
     setConnected(connected, reason) {
       state.connected = connected
+      if (connected) state.confirmed++
       state.reason = reason
     },
   }
@@ -211,6 +219,13 @@ describe('followRoutes', () => {
     const silent = sql`version = version + 1, route_changed_at = clock_timestamp() - interval '30 seconds'`
     await sql`update sites set enabled = false, ${silent} where id = ${site}`.execute(db)
     await until(() => expect(state.routes.get(site)?.enabled).toBe(false))
+    expect(state.reloads).toBe(1)
+  })
+
+  test('E36: each completed poll is reported', async () => {
+    const { state, sink } = memory()
+    await using _feed = followRoutes(database.url, sink, { ...never, pollMs: 20 })
+    await until(() => expect(state.confirmed).toBeGreaterThan(3))
     expect(state.reloads).toBe(1)
   })
 

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
+import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { anybody } from '../../infra/crypto/visits.ts'
 import type { RouteBrand, RouteLock } from '../../services/feeds/locks.ts'
 import { type Ask, lockOf, openTestEdge, platformDomain, type TestEdge, visits } from './test-edge.ts'
@@ -160,4 +161,46 @@ test('L09: the images of the login page open without a visit', async () => {
   expect(await status(`${gatePaths.brand}logo.webp/x`)).toBe(404)
   await close()
   expect(await status(`${gatePaths.brand}logo.webp`)).toBe(404)
+})
+
+describe('E36: without PostgreSQL', () => {
+  const minute = 60_000
+  const preview = { token_sha256: hashPreviewToken('a'.repeat(52)), deploy_id: 'shown', manifest_sha256: '' }
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    edge.routes.setConnected(true)
+    const { manifest_sha256 } = await close({ bypass_sha256: createHash('sha256').update('token').digest('hex') })
+    const shown = { ...preview, manifest_sha256: manifest_sha256 ?? '' }
+    await edge.publish('site', files, { lock: edge.routes.find(host)?.route.lock ?? null, previews: [shown], version: ++version })
+    await edge.publish('open', files, { version: ++version })
+    edge.routes.setConnected(false, 'test')
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+    edge.routes.setConnected(true)
+  })
+
+  test('visits pass for ten minutes after the last completed read, then nobody does', async () => {
+    const cookie = withVisit()
+    vi.setSystemTime(Date.now() + 10 * minute - 1000)
+    expect([await status('/', cookie), await status('/')]).toEqual([200, 401])
+    vi.setSystemTime(Date.now() + 2000)
+    for (const options of [cookie, {}, { headers: html }, { headers: { 'x-plinth-bypass': 'token' } }]) {
+      const answer = await edge.ask('/', options)
+      expect([answer.status, answer.headers['cache-control'], answer.headers['retry-after']]).toEqual([503, 'no-store', '5'])
+    }
+    edge.routes.setConnected(true)
+    expect(await status('/', cookie)).toBe(200)
+  })
+
+  test('nobody passes either when the clock was set back by more than that', async () => {
+    vi.setSystemTime(Date.now() - 11 * minute)
+    expect(await status('/', withVisit())).toBe(503)
+  })
+
+  test('open sites and links to previews stay', async () => {
+    vi.setSystemTime(Date.now() + 24 * 60 * minute)
+    expect(await status('/', { host: `open.${platformDomain}` })).toBe(200)
+    expect(await status('/', { host: `${'a'.repeat(52)}.preview.test` })).toBe(200)
+  })
 })

@@ -168,3 +168,86 @@ describe('the snapshot', () => {
     expect(at(table, 'site')?.manifest_sha256).toBe('a')
   })
 })
+
+describe('E36: the time up to which the routes are known', () => {
+  const start = Date.parse('2026-03-01T12:00:00.000Z')
+  const minute = 60_000
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['Date'], now: start })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+  const later = (ms: number) => vi.setSystemTime(Date.now() + ms)
+
+  test('is that of the last completed read, not that of a change or of a lost connection', async () => {
+    await using table = await open()
+    expect(table.confirmedMs).toBe(0)
+    table.setConnected(true)
+    later(minute)
+    table.setConnected(true)
+    later(minute)
+    table.apply([routeOf('site', 'a')], [])
+    table.setConnected(false, 'test')
+    expect(table.confirmedMs).toBe(start + minute)
+  })
+
+  test('is not extended by a restart', async () => {
+    {
+      await using table = await open()
+      table.setConnected(true)
+      table.replaceAll([routeOf('site', 'a')])
+      later(5 * minute)
+    }
+    for (let restart = 0; restart < 3; restart++) {
+      later(minute)
+      await using table = await open()
+      expect(table.confirmedMs).toBe(start)
+      // whatever is written without PostgreSQL says nothing about it
+      table.apply([routeOf('site', 'a', { version: 2 + restart })], [])
+    }
+  })
+
+  test('is kept without another change', async () => {
+    {
+      await using table = await open()
+      table.setConnected(true)
+      table.replaceAll([routeOf('site', 'a')])
+    }
+    {
+      await using table = await open()
+      later(5 * minute)
+      table.setConnected(true)
+    }
+    await using table = await open()
+    expect(table.confirmedMs).toBe(start + 5 * minute)
+    expect(await snapshots()).toHaveLength(1)
+  })
+
+  test('is not that of a snapshot which lacks a change', async () => {
+    {
+      await using table = await open()
+      table.setConnected(true)
+      table.replaceAll([routeOf('site', 'a')])
+    }
+    const dead = await open()
+    later(5 * minute)
+    dead.replaceAll([routeOf('site', 'b', { version: 2 })])
+    dead.setConnected(true)
+    await using table = await open()
+    expect([at(table, 'site')?.manifest_sha256, table.confirmedMs]).toEqual(['a', start])
+    await dead[Symbol.asyncDispose]()
+  })
+
+  test('is that of the snapshot which is used, when a later one is broken', async () => {
+    for (const version of [1, 2]) {
+      await using table = await open()
+      table.replaceAll([routeOf('site', 'a', { version })])
+      table.setConnected(true)
+      later(minute)
+    }
+    await truncate(join(dir, 'routes', 'routes-000000000002.json'), 10)
+    await using table = await open()
+    expect(table.confirmedMs).toBe(start)
+  })
+})
