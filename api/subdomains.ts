@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { conflict, invalid } from '../core/errors.ts'
-import { isReservedSubdomain, parseSubdomain } from '../core/hostnames.ts'
 import { maxSubdomainLength, minSubdomainLength } from '../core/limits.ts'
+import { isReservedSubdomain, parseSubdomain } from '../core/subdomain-names.ts'
 
 /** The pattern of `parseSubdomain` for the OpenAPI document: no hyphen at the ends, nor as both third and fourth character. */
 const subdomainPattern = '^[A-Za-z0-9][A-Za-z0-9-](?:[A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])[A-Za-z0-9-]{0,58}[A-Za-z0-9]$'

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type DeployAction, deployActions, deployAllows, deployStatuses } from '../../core/deploy.ts'
-import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../../core/hostnames.ts'
 import * as limits from '../../core/limits.ts'
 import { judgePath, judgeSourcePath } from '../../core/manifest.ts'
 import { defaultPlans, planAllows, planFor, planNames, upgradeLifts } from '../../core/plans.ts'
 import { covers, scopes, scopesOf } from '../../core/scopes.ts'
+import { isReservedSubdomain, isShortSubdomain, parseSubdomain } from '../../core/subdomain-names.ts'
 
 describe('paths of an upload', () => {
   test.each([

@@ -1,11 +1,11 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { isVerified } from '../../core/domain-state.ts'
-import { takeAllowance } from '../../services/allowances.ts'
 import { beginCertificate } from '../../services/certificates/begin.ts'
 import { lookUpAllowance } from '../../services/domains/claims.ts'
 import { postponeCheck, saveLookOfRun, settleDomain } from '../../services/domains/connect.ts'
 import { findDomainOfRun } from '../../services/domains/connecting.ts'
 import type { LookUpDomain } from '../../services/domains/look-up.ts'
+import { takeAllowance } from '../../services/rate-limits.ts'
 import type { Services } from '../../services/services.ts'
 import type { DomainActivities } from '../contract/domains.ts'
 
