@@ -13,13 +13,20 @@ export default defineConfig({
     hookTimeout: 120_000,
     // of a condition that comes about at once, unless the machine is busy
     expect: { poll: { timeout: 20_000 } },
-    maxWorkers: 2,
     reporters: ['default'],
     projects: [
+      // these look at their process, its children and its memory; they wait for other programs for a third of their time
+      {
+        test: {
+          name: 'own process',
+          include: ['test/**/*.test.ts'],
+          exclude: oneProcess,
+          maxWorkers: 3,
+          sequence: { groupOrder: 0 },
+        },
+      },
       // loading the stack and compiling its hot functions takes longer than most of these files
-      { test: { name: 'shared process', include: oneProcess, isolate: false } },
-      // these look at their process, its children and its memory
-      { test: { name: 'own process', include: ['test/**/*.test.ts'], exclude: oneProcess } },
+      { test: { name: 'shared process', include: oneProcess, isolate: false, maxWorkers: 2, sequence: { groupOrder: 1 } } },
     ],
   },
 })
