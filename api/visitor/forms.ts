@@ -6,7 +6,7 @@ import { preferredLanguage } from '../../core/page-language.ts'
 import { isUuid } from '../../core/uuid.ts'
 import { webPage, webPagePolicy } from '../../infra/web-page.ts'
 import { type FormSite, findFormSite } from '../../services/forms/form-site.ts'
-import { deleteOldRates, type Posting, rateKeys, rateLimited } from '../../services/forms/rates.ts'
+import { deleteOldPosts, type Posting, rateKeys, rateLimited } from '../../services/forms/rates.ts'
 import { formRefusal } from '../../services/forms/refusals.ts'
 import { submit } from '../../services/forms/submit.ts'
 import type { Admitted } from '../admission.ts'
@@ -77,7 +77,7 @@ async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa, posting: Posti
   if (site.suspended) throw formRefusal('suspended', 'this site does not accept forms at the moment')
   const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: site.project_id }) }
   const outcome = await submit(own, site, { ...post, network, user_agent: userAgentText(koa.get('user-agent')) })
-  if (Math.random() < 1 / sweepEvery) await deleteOldRates(own.db, now)
+  if (Math.random() < 1 / sweepEvery) await deleteOldPosts(own.db, now)
   if (outcome.kind === 'blocked') {
     blocks.block(outcome.block.key, outcome.block.until)
     throw rateLimited(outcome.block, now)

@@ -403,7 +403,7 @@ interface FormUsage {
   granted_of: number | null
 }
 
-interface FormRates {
+interface Rates {
   key: string
   taken_at: Date[]
 }
@@ -620,7 +620,7 @@ export interface DB {
   form_submissions: FormSubmissions
   site_forms: SiteForms
   form_usage: FormUsage
-  form_rates: FormRates
+  form_rates: Rates
   autoreplies: Autoreplies
   autoreply_usage: AutoreplyUsage
   due_autoreplies: DueAutoreplies
@@ -632,6 +632,7 @@ export interface DB {
   access_generations: AccessGenerations
   access_codes: AccessCodes
   access_logins: AccessLogins
+  access_rates: Rates
   notifications: Notifications
   webhooks: Webhooks
   webhook_events: WebhookEvents

@@ -6,7 +6,7 @@ import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
 import type { FormSite } from './form-site.ts'
 import { insertSubmission, isRepeated, type NewSubmission } from './insert-submission.ts'
-import { findBlock, type RateBlock, takeRate } from './rates.ts'
+import { findBlock, type RateBlock, takePost } from './rates.ts'
 import { hasFollowUps, recordReceived } from './received.ts'
 import { charge, chargeShare, spamLimit } from './usage.ts'
 
@@ -83,8 +83,8 @@ async function runSteps(
   const { rows } = await sql<Taken>`${prepared(`submit_${kind}`)}
     with open_site as materialized (
       select id from sites where id = ${site_id} and deletion_scheduled_at is null for key share),
-    address_rate as (${takeRate(posting, 'address', now, 'open_site')}),
-    site_rate as (${takeRate(posting, 'site', now, 'address_rate')}),
+    address_rate as (${takePost(posting, 'address', now, 'open_site')}),
+    site_rate as (${takePost(posting, 'site', now, 'address_rate')}),
     new_request as materialized (
       select key from site_rate where not exists (
         select from form_submissions where site_id = ${site_id} and request_id = ${post.requestId ?? null}::uuid)),

@@ -20,6 +20,9 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   ['allowances', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
   ['mails', sql`created_at < ${before(now, emailPeriodMs)}`],
   ['form_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
+  ['access_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
+  // their codes are over within minutes
+  ['mails', sql`kind = 'access_code' and created_at < ${before(now, dayMs)}`],
   ['form_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
   ['autoreply_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
   ['notifications', sql`created_at < ${before(now, notificationPeriodMs)}`],
