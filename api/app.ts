@@ -16,6 +16,7 @@ import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard, type OperatorGuard } from './operator/authenticate.ts'
 import { operatorOperations, operatorTags } from './operator/index.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
+import { accessRoutes } from './visitor/access.ts'
 import { formRoutes } from './visitor/forms.ts'
 import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
 
@@ -44,6 +45,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string; readonl
     return { ...deps, caller: operator }
   })
   const forms = formRoutes(deps)
+  const access = accessRoutes(deps)
   const hooks = gitHooks(deps)
   const runners = runnerRoutes(deps)
 
@@ -59,11 +61,12 @@ export function createApp(deps: Deps & { readonly operatorToken: string; readonl
   app.use(serveDocuments(deps.config.urls.base))
   app.use(createToolEndpoint(operations, deps, authenticate))
   app.use(forms.routes())
+  app.use(access.routes())
   app.use(hooks.routes())
   app.use(runners.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [forms, hooks, runners, project, operatorRouter]))
+  app.use((koa) => refuseUnrouted(koa, [forms, access, hooks, runners, project, operatorRouter]))
   return app
 }
 

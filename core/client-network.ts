@@ -11,3 +11,10 @@ export function networkOf(address: string): string {
   const zeros = Array.from({ length: 8 - first.length - last.length }, () => '0')
   return [...first, ...zeros, ...last].slice(0, 4).join(':')
 }
+
+/** A network from {@link networkOf} as it is shown: of IPv4 the first three bytes, of IPv6 the first six. */
+export function maskedNetwork(network: string): string {
+  const address = network.slice(network.lastIndexOf(':') + 1)
+  if (address.includes('.')) return `${address.split('.').slice(0, 3).join('.')}.0/24`
+  return `${network.split(':').slice(0, 3).join(':')}::/48`
+}

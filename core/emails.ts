@@ -1,6 +1,7 @@
 import { escapeHtml } from './html.ts'
+import type { PageLanguage } from './page-language.ts'
 
-/** The kinds of emails that owners get. */
+/** The kinds of emails that owners get, and that of the codes for visitors. */
 export type EmailKind =
   | 'subdomain_change'
   | 'domain_live'
@@ -13,6 +14,7 @@ export type EmailKind =
   | 'form_submissions'
   | 'deploy_failed'
   | 'certificate_failing'
+  | 'access_code'
 
 /** The HTML document of an email. */
 export const emailDocument = (content: string, attributes = '') =>
@@ -44,13 +46,14 @@ export function composeEmail<Topic extends EmailTopic>(
   topic: Topic,
   subject: string,
   parts: readonly (string | EmailPart)[],
+  lang: PageLanguage = 'en',
 ): Email & Topic {
   const composed = parts.map((part) => (typeof part === 'string' ? { text: part, html: `<p>${linked(part)}</p>` } : part))
   return {
     ...topic,
     subject: oneLine(subject).slice(0, 200).toWellFormed(),
     text: `${composed.map(({ text }) => text).join('\n\n')}\n`,
-    html: emailDocument(composed.map(({ html }) => html).join('\n'), ' lang="en"'),
+    html: emailDocument(composed.map(({ html }) => html).join('\n'), ` lang="${lang}"`),
   }
 }
 

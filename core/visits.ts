@@ -27,3 +27,12 @@ export function visitCookies(header: string, isSecure: boolean): string[] {
   }
   return values
 }
+
+/** How long a visit lasts, unless its lock ends earlier. */
+export const visitPeriodMs = 30 * 24 * 3_600_000
+
+/** The `Set-Cookie` of a visit for so many seconds; 0 ends it. */
+export function visitCookie(value: string, maxAgeSeconds: number, isSecure: boolean): string {
+  const name = isSecure ? secureVisitCookie : plainVisitCookie
+  return `${name}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
+}

@@ -94,6 +94,7 @@ const subjects = [
   'certificates',
   'forms',
   'autoreply',
+  'access',
   'plans',
   'removal',
 ]

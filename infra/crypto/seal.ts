@@ -73,6 +73,16 @@ export function open({ byId }: Keyring, sealed: string, context: SealContext): s
   }
 }
 
+/** As {@link open}; undefined when the text cannot be opened, such as after a change of the secret key. */
+export function openIfPossible(keyring: Keyring, sealed: string, context: SealContext): string | undefined {
+  try {
+    return open(keyring, sealed, context)
+  } catch (error) {
+    if (error instanceof SealError) return undefined
+    throw error
+  }
+}
+
 /** Whether a text should be resealed, because its key is no longer the current one. */
 export const needsResealing = ({ current }: Keyring, sealed: string) => form.exec(sealed)?.[1] !== current.id
 

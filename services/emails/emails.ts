@@ -60,6 +60,21 @@ export async function sendEmailToOwner(
   await startWorkflow(tx, emailStart({ id, project_id: projectId, about: subject }))
 }
 
+/** Writes an email to a visitor and starts its sending. The subject is shown in Temporal, so it must hold no secret. */
+export async function sendEmailToVisitor(
+  tx: Tx,
+  { project_id, recipient }: Pick<EmailRow, 'project_id' | 'recipient'>,
+  { kind, about, subject, text, html }: Email,
+  { sender, now }: { readonly sender: string; readonly now: Date },
+): Promise<void> {
+  const { id } = await tx
+    .insertInto('mails')
+    .values({ project_id, sender, recipient, subject, text, html, created_at: now, kind, about })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await startWorkflow(tx, emailStart({ id, project_id, about: subject }))
+}
+
 /** Counts an email that is not written, on the newest email of its kind about the same thing. */
 async function countSuppressedEmail(tx: Tx, projectId: string, { kind, about }: EmailTopic): Promise<void> {
   await tx
@@ -82,11 +97,15 @@ export function findEmail(db: Db, id: string): Promise<EmailRow | undefined> {
   return db.selectFrom('mails').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Stores the outcome; false when there is one already. */
+/** The code in such an email is a secret, which is needed no longer than it takes to send it. */
+const withoutCode = (column: 'text' | 'html') => sql<string>`case when kind = 'access_code' then '' else ${sql.ref(column)} end`
+
+/** Stores the outcome; false when there is one already. An email with a code keeps its text only without a mail server, for the operator. */
 export async function setEmailOutcome(db: Db, id: string, outcome: EmailOutcome, now: Date): Promise<boolean> {
   const changed = await db
     .updateTable('mails')
     .set({ outcome, sent_at: outcome === 'sent' ? now : null })
+    .$if(outcome !== 'kept', (query) => query.set({ text: withoutCode('text'), html: withoutCode('html') }))
     .where('id', '=', id)
     .where('outcome', 'is', null)
     .executeTakeFirst()

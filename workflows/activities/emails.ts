@@ -1,6 +1,7 @@
+import { codePeriodMs } from '../../core/access-login.ts'
 import { EmailRefused, type Mailer } from '../../infra/mail/mailer.ts'
 import { withHeartbeat } from '../../infra/temporal/heartbeat.ts'
-import { findEmail, setEmailOutcome } from '../../services/emails/emails.ts'
+import { type EmailRow, findEmail, setEmailOutcome } from '../../services/emails/emails.ts'
 import type { Services } from '../../services/services.ts'
 import type { EmailActivities } from '../contract/emails.ts'
 
@@ -10,6 +11,10 @@ export interface EmailActivityDeps extends Services {
 }
 
 export function createEmailActivities({ db, mailer, log, clock }: EmailActivityDeps): EmailActivities {
+  /** Whether it holds a code that nobody can use any more. */
+  const isTooLate = ({ kind, created_at }: Pick<EmailRow, 'kind' | 'created_at'>) =>
+    kind === 'access_code' && created_at.getTime() + codePeriodMs <= clock().getTime()
+
   return {
     sendEmail: ({ email_id }) =>
       withHeartbeat(async () => {
@@ -25,8 +30,12 @@ export function createEmailActivities({ db, mailer, log, clock }: EmailActivityD
     },
   }
 
-  async function send(email: NonNullable<Awaited<ReturnType<typeof findEmail>>>) {
+  async function send(email: EmailRow) {
     if (!mailer) return 'kept'
+    if (isTooLate(email)) {
+      log.warn({ email_id: email.id }, 'email with a code not sent: the code is over')
+      return 'failed'
+    }
     try {
       await mailer.send({ ...email, isReply: email.submission_id !== null })
       log.info({ email_id: email.id }, 'email sent')

@@ -1,0 +1,116 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { visitPeriodMs } from '../../core/visits.ts'
+import { anybody, type Visits } from '../../infra/crypto/visits.ts'
+import type { Services } from '../services.ts'
+import { type Tx, transact } from '../transact.ts'
+import type { LoginLock } from './find-site-at.ts'
+import { failureRates, returnTry, takeTry } from './login-rates.ts'
+import { openPassword } from './passwords.ts'
+
+/** A visitor at the login page of a site. */
+export interface Visitor {
+  readonly host: string
+  /** The network of the client's address. */
+  readonly network: string
+}
+
+/** A visit that was granted. */
+export interface GrantedVisit {
+  readonly kind: 'granted'
+  /** The value of the cookie. */
+  readonly cookie: string
+  readonly maxAgeSeconds: number
+}
+
+/** A rate is used up: the next try may be made at the instant. */
+export interface Waiting {
+  readonly kind: 'wait'
+  readonly until: Date
+}
+
+/** `full`: all opens are used up. `ended`: the lock lets nobody in any more. `changed`: it is another one by now, or none. */
+export interface Refused {
+  readonly kind: 'wrong' | 'full' | 'ended' | 'changed'
+}
+
+export type LoginOutcome = GrantedVisit | Refused | Waiting
+
+/** Lets a visitor with the password in. The visit is a new one, whatever the visitor had before. */
+export async function loginWithPassword(
+  services: Services & { readonly visits: Visits },
+  lock: LoginLock,
+  visitor: Visitor,
+  password: string,
+): Promise<LoginOutcome> {
+  const now = services.clock()
+  if (isOver(lock, now)) return { kind: 'ended' }
+  const tried = await takeTry(services, failureRates.password({ site_id: lock.site_id, network: visitor.network }), now)
+  if ('until' in tried) return { kind: 'wait', until: tried.until }
+  const own = openPassword(services, lock)
+  if (own === undefined || !isSameSecret(password.normalize(), own.normalize())) return { kind: 'wrong' }
+  return await transact(services, async (tx) => {
+    // another password would have another epoch
+    const opened = await countOpen(tx, lock, now)
+    await returnTry(tx, tried)
+    if (opened.kind !== 'opened') return opened
+    const { site_id } = lock
+    tx.afterCommit(() => services.log.info({ site_id }, 'visitor logged in with the password'))
+    return grantVisit(services.visits, { site_id, host: visitor.host, ...opened }, { subject: anybody, generation: 0 }, now)
+  })
+}
+
+export const isOver = ({ expires_at }: Pick<LoginLock, 'expires_at'>, now: Date) => expires_at !== null && expires_at <= now
+
+/** Compares hashes, whose length says nothing, in constant time. */
+export const isSameSecret = (given: string, own: string) => timingSafeEqual(sha256(given), sha256(own))
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest()
+
+interface Opened {
+  readonly kind: 'opened'
+  readonly epoch: string
+  readonly expires_at: Date | null
+}
+
+/** Counts a login, unless the lock lets nobody in. One statement decides, so that no two logins take the same open. */
+export async function countOpen(
+  tx: Tx,
+  { site_id, mode, epoch }: Pick<LoginLock, 'site_id' | 'mode' | 'epoch'>,
+  now: Date,
+): Promise<Opened | Refused> {
+  const opened = await tx
+    .updateTable('access_locks')
+    .set((eb) => ({ opens_count: eb('opens_count', '+', 1) }))
+    .where('site_id', '=', site_id)
+    .where('mode', '=', mode)
+    .where('epoch', '=', epoch)
+    .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', now)]))
+    .where((eb) => eb.or([eb('max_opens', 'is', null), eb('opens_count', '<', eb.ref('max_opens'))]))
+    .returning(['epoch', 'expires_at'])
+    .executeTakeFirst()
+  if (opened) return { kind: 'opened', ...opened }
+  const found = await tx
+    .selectFrom('access_locks')
+    .select(['mode', 'epoch', 'expires_at'])
+    .where('site_id', '=', site_id)
+    .executeTakeFirst()
+  if (found?.mode !== mode || found.epoch !== epoch) return { kind: 'changed' }
+  return { kind: isOver(found, now) ? 'ended' : 'full' }
+}
+
+interface Place extends Pick<Opened, 'epoch' | 'expires_at'> {
+  readonly site_id: string
+  readonly host: string
+}
+
+/** A visit of the usual length, or until the lock ends. */
+export function grantVisit(
+  visits: Visits,
+  { expires_at, ...place }: Place,
+  who: { readonly subject: string; readonly generation: number },
+  now: Date,
+): GrantedVisit {
+  const until = new Date(Math.min(now.getTime() + visitPeriodMs, expires_at?.getTime() ?? Number.POSITIVE_INFINITY))
+  const cookie = visits.issue({ site_id: place.site_id, host: place.host, epoch: place.epoch }, { ...who, until })
+  return { kind: 'granted', cookie, maxAgeSeconds: Math.max(1, Math.floor((until.getTime() - now.getTime()) / 1000)) }
+}
