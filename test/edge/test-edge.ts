@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type IncomingHttpHeaders, request } from 'node:http'
+import { type IncomingHttpHeaders, type IncomingMessage, type RequestListener, request } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
 import { createPermanentTokens } from '../../infra/crypto/permanent-tokens.ts'
-import { createVisits } from '../../infra/crypto/visits.ts'
+import { createVisits, type Visits } from '../../infra/crypto/visits.ts'
 import { type Listen, openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
@@ -108,10 +108,15 @@ export interface TestEdgeOptions {
   readonly listen?: Listen
   /** Wraps the storage that the edge reads from. */
   readonly wrap?: (cas: Cas) => Cas
+  /** Read instead of {@link visits}. */
+  readonly readVisits?: Visits
+  /** Changes each request before the edge sees it. */
+  readonly prepare?: (req: IncomingMessage) => void
 }
 
 /** An edge with a storage in a temporary folder and routes made by hand. */
-export async function openTestEdge({ limits, listen = { port: 0 }, wrap = (cas) => cas }: TestEdgeOptions = {}) {
+export async function openTestEdge(options: TestEdgeOptions = {}) {
+  const { limits, listen = { port: 0 }, wrap = (cas) => cas, readVisits = visits, prepare = () => undefined } = options
   await using opened = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
   opened.defer(() => rm(dir, { recursive: true }))
@@ -119,13 +124,13 @@ export async function openTestEdge({ limits, listen = { port: 0 }, wrap = (cas) 
   const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir: join(dir, 'routes'), log }))
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
-  const server = opened.use(
-    await openServer(
-      createHandler({ platformDomain, baseUrl, previewUrl, routes, content, permanentTokens, visits, log }),
-      listen,
-      edgeLimits,
-    ),
-  )
+  const tokens = { permanentTokens, visits: readVisits }
+  const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, ...tokens, log })
+  const prepared: RequestListener = (req, res) => {
+    prepare(req)
+    handler(req, res)
+  }
+  const server = opened.use(await openServer(prepared, listen, edgeLimits))
   const port = server.port ?? 0
   const stack = opened.move()
   return {

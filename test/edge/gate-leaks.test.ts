@@ -1,0 +1,201 @@
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import type { Visits } from '../../infra/crypto/visits.ts'
+import type { RouteLock } from '../../services/feeds/locks.ts'
+import {
+  combine,
+  hosts,
+  type Judged,
+  judge,
+  mark,
+  openPair,
+  type Pair,
+  paths,
+  previewAddresses,
+  requestOf,
+  shapes,
+} from './gate-matrix.ts'
+import { grantedStates, locks, otherPlace, refusedStates, token } from './gate-visits.ts'
+import { platformDomain, type TestEdgeOptions, visits } from './test-edge.ts'
+
+// Check 70: a closed site says nothing about its content. The mutants at the end prove that the matrix notices each check that is missing.
+
+const statusOf = ({ answer }: Judged) => Number(answer.slice(9, 12))
+const leaksOf = (judged: readonly Judged[]) => judged.filter(({ leaks }) => leaks).map(({ bytes }) => bytes)
+const statusesOf = (judged: readonly Judged[]) => [...new Set(judged.map(statusOf))].toSorted((a, b) => a - b)
+
+let requests = 0
+async function expectNoLeaks(pair: Pair, tried: Parameters<typeof judge>[1]): Promise<Judged[]> {
+  const judged = await judge(pair, tried)
+  requests += judged.length
+  console.info(`gate_leaks=${leaksOf(judged).length} of ${judged.length} requests, ${requests} so far`)
+  expect(leaksOf(judged).slice(0, 5)).toEqual([])
+  return judged
+}
+
+const states = { ...refusedStates, ...grantedStates }
+const [firstHost] = hosts
+const fewPaths = ['/', '/style.css', '/old', '/missing']
+const fewShapes = shapes.slice(0, 3)
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+describe.each(['password', 'email'] as const)('L02: with the lock %s, an answer does not depend on the content', (mode) => {
+  test('for every path, method and condition, without a visit', async () => {
+    await using pair = await openPair(locks[mode])
+    const { 'no visit': none } = refusedStates
+    const judged = await expectNoLeaks(pair, combine({ states: none ? { none } : {}, paths, shapes, hosts }))
+    expect(statusesOf(judged)).toEqual([400, 401, 404, 405])
+    for (const { answer } of judged) {
+      expect(answer).toMatch(/\r\nCache-Control: (private, )?no-store\r\n/)
+      expect(answer).not.toMatch(/\r\n(ETag|Accept-Ranges|Content-Range|Last-Modified|Location):/i)
+    }
+  })
+
+  test('for every visit that is refused', async () => {
+    await using pair = await openPair(locks[mode])
+    const judged = await expectNoLeaks(pair, combine({ states: refusedStates, paths, shapes: fewShapes, hosts }))
+    expect(statusesOf(judged)).toEqual([400, 401, 404])
+    const rest = combine({ states: refusedStates, paths: fewPaths, shapes, hosts: [firstHost] })
+    expect(statusesOf(await expectNoLeaks(pair, rest))).toEqual([401, 405])
+  })
+})
+
+test('L02: hosts that redirect say the same of every site', async () => {
+  await using pair = await openPair(locks.password)
+  const tried = [`was.${platformDomain}`, 'www.closed.test'].flatMap((host) =>
+    paths.flatMap((path) => shapes.map((shape) => ({ visit: 'none', bytes: requestOf(host, path, shape) }))),
+  )
+  expect(statusesOf(await expectNoLeaks(pair, tried))).toEqual([301, 308, 400, 405])
+})
+
+test('L07: after the end of the lock, no visit says anything', async () => {
+  const expires_at = new Date(Date.now() - 1).toISOString()
+  await using pair = await openPair({ ...locks.password, expires_at })
+  const judged = await expectNoLeaks(pair, combine({ states, paths: fewPaths, shapes, hosts }))
+  expect(statusesOf(judged)).toEqual([401, 405])
+})
+
+test('E36: ten minutes after the last news of the lock, no visit says anything', async () => {
+  await using pair = await openPair(locks.password)
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 11 * 60_000 })
+  const judged = await expectNoLeaks(pair, combine({ states, paths: fewPaths, shapes, hosts }))
+  expect(statusesOf(judged)).toEqual([405, 503])
+})
+
+const previewRequests = previewAddresses.flatMap(({ host, before }) =>
+  fewPaths.flatMap((path) => shapes.map((shape) => ({ visit: 'none', bytes: requestOf(host, before + path, shape) }))),
+)
+
+test('E36: closed preview links and permanent links say nothing', async () => {
+  await using pair = await openPair({ ...locks.password, previews_closed: true })
+  expect(statusesOf(await expectNoLeaks(pair, previewRequests))).toEqual([404, 405])
+})
+
+describe('L02: a visit that passes', () => {
+  test('sees the content', async () => {
+    await using pair = await openPair(locks.email)
+    const judged = await judge(pair, combine({ states: grantedStates, paths: ['/'], shapes: shapes.slice(0, 1), hosts }))
+    expect(judged.map(({ visit, answer }) => [visit, answer.slice(9, 12), answer.includes(mark)])).toEqual(
+      judged.map(({ visit }) => [visit, '200', true]),
+    )
+  })
+
+  test('gets nothing that a shared cache keeps', async () => {
+    await using pair = await openPair(locks.email)
+    const judged = await judge(pair, combine({ states: grantedStates, paths, shapes: shapes.slice(0, 2), hosts: [firstHost] }))
+    const { 'a visit': visit } = grantedStates
+    judged.push(...(await judge(pair, combine({ states: visit ? { visit } : {}, paths, shapes, hosts }))))
+    expect(statusesOf(judged)).toEqual([200, 206, 301, 302, 304, 400, 404, 405, 412, 416])
+    for (const { answer } of judged) {
+      const [head = ''] = answer.split('\r\n\r\n', 1)
+      const policies = [...head.matchAll(/\r\n(?:Cache-Control|Vary): (.*)/gi)].map(([, value]) => value)
+      if (head.includes('no-store')) expect(policies[0]).toMatch(/^(private, )?no-store$/)
+      else expect(policies).toEqual(['private, no-cache', expect.stringMatching(/^(Accept-Encoding, )?Cookie, X-Plinth-Bypass$/)])
+    }
+  })
+})
+
+/** Visits without one of their checks. */
+const reading = (read: Visits['read']): TestEdgeOptions => ({ readVisits: { ...visits, read } })
+const alsoAt = (more: Partial<typeof otherPlace>) =>
+  reading((place, text) => visits.read(place, text) ?? visits.read({ ...place, ...more }, text))
+const far = new Date('2099-01-01')
+
+/** Changes the cookies of a request, or its bypass token. */
+const changing = (name: 'cookie' | 'x-plinth-bypass', change: (value: string) => string): TestEdgeOptions => ({
+  prepare({ headers }) {
+    if (headers[name] !== undefined) headers[name] = change(String(headers[name]))
+  },
+})
+const ofLength54 = Object.keys(refusedStates).filter((name) => /^a (visit (that|of)|forged|prolonged)/.test(name))
+const inOtherScheme = (cookie: string) =>
+  cookie.startsWith('svc_s=') ? `${cookie}; ${cookie.replaceAll('svc_s=', '__Host-svc_s=')}` : cookie.replace(/^__Host-/, '')
+
+/** A check that is missing, how it is removed from outside, and the states of visits that pass without it. */
+const mutants: readonly [check: string, TestEdgeOptions, caught: readonly string[]][] = [
+  ['the site', alsoAt({ site_id: otherPlace.site_id }), ['a visit of another site']],
+  ['the host', alsoAt({ host: otherPlace.host }), ['a visit of another host']],
+  ['the epoch', alsoAt({ epoch: otherPlace.epoch }), ['a visit of an older epoch']],
+  ['the end', reading((place, text) => spread(visits.read(place, text), { until: far })), ['a visit that is over']],
+  [
+    'the generation',
+    reading((place, text) => spread(visits.read(place, text), { generation: 99 })),
+    ['a visit of a lower generation'],
+  ],
+  [
+    'the signature',
+    reading((_place, text) => (/^[\w-]{54}$/.test(text) ? { subject: otherPlace.epoch, generation: 0, until: far } : undefined)),
+    ofLength54,
+  ],
+  ['the length', reading((place, text) => visits.read(place, text.slice(0, 54))), ['an extended visit']],
+  [
+    'the number of cookies',
+    changing('cookie', (cookie) => cookie.split('; ').toReversed().join('; ')),
+    ['a visit as the sixth cookie'],
+  ],
+  ['the scheme', changing('cookie', inOtherScheme), ['the cookie of http over https', 'the cookie of https over http']],
+  ['the exact name', changing('cookie', (cookie) => cookie.replace(/SVC_S=/, 'svc_s=')), ['a cookie of another name']],
+  ['the whole token', changing('x-plinth-bypass', (value) => (value === `${token}x` ? token : value)), ['a wrong bypass token']],
+  ['a single token', changing('x-plinth-bypass', (value) => value.split(', ')[0] ?? ''), ['the bypass token twice']],
+  [
+    'the hash of the token',
+    changing('x-plinth-bypass', (value) => (/^[0-9a-f]{64}$/.test(value) ? token : value)),
+    ['the hash of the bypass token'],
+  ],
+]
+
+const spread = <T extends object>(value: T | undefined, more: Partial<T>) => value && { ...value, ...more }
+
+async function caughtBy(lock: RouteLock | null, options: TestEdgeOptions): Promise<string[]> {
+  await using pair = await openPair(lock, options)
+  const judged = await judge(pair, combine({ states, paths: ['/style.css'], shapes: shapes.slice(0, 1), hosts: [firstHost] }))
+  const leaking = new Set(judged.filter(({ leaks }) => leaks).map(({ visit }) => visit))
+  return [...leaking].filter((visit) => !(visit in grantedStates))
+}
+
+describe('check 70: the matrix notices', () => {
+  test('nothing while no check is missing', async () => expect(await caughtBy(locks.password, {})).toEqual([]))
+
+  test.each(mutants)('that nobody checks %s', async (_check, options, caught) => {
+    expect((await caughtBy(locks.password, options)).toSorted()).toEqual([...caught].toSorted())
+  })
+
+  test('that there is no lock', async () => expect(await caughtBy(null, {})).toEqual(Object.keys(refusedStates)))
+
+  test('that nobody checks whether previews are closed', async () => {
+    await using pair = await openPair(locks.password)
+    const judged = await judge(pair, previewRequests)
+    expect(judged.filter(({ leaks }) => !leaks).every((one) => statusOf(one) === 405)).toBe(true)
+    expect(leaksOf(judged).length).toBeGreaterThan(previewRequests.length / 2)
+  })
+
+  test('that nobody checks the end of the lock, or the age of what is known of it', async () => {
+    for (const lock of [locks.password, locks.email]) {
+      await using pair = await openPair(lock)
+      const judged = await judge(pair, combine({ states: grantedStates, paths: fewPaths, shapes: fewShapes, hosts }))
+      expect(judged.every(({ leaks }) => leaks)).toBe(true)
+    }
+  })
+})
