@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { startGateServers } from './edge/gate-servers.ts'
 import { connections, h2load, host, isInstalled, type Load, wrk } from './edge/load.ts'
 import { ruleCase, startRuleServers } from './edge/rule-servers.ts'
 import { type MeasuredServer, startServers } from './edge/servers.ts'
@@ -14,18 +15,21 @@ import { watchStolen } from './stolen.ts'
 // How many requests the edge answers in a second beside nginx, Caddy's file server, sirv and bare Node, which serve the same files.
 // The servers take turns within each case of each round, and ratios are taken within a round, so that a busy machine disturbs all alike.
 // With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
-//   npm run bench edge -- [--rules] [--seconds 2] [--rounds 5] [--json <file>]
+// With --closed it is measured beside itself, with an open site and with a closed one whose visitors have logged in.
+//   npm run bench edge -- [--rules | --closed] [--seconds 2] [--rounds 5] [--json <file>]
 
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '2' },
     rounds: { type: 'string', default: '5' },
     rules: { type: 'boolean', default: false },
+    closed: { type: 'boolean', default: false },
     json: { type: 'string', default: join(tmpdir(), 'plinth-bench-edge.json') },
   },
 })
 const seconds = Number(values.seconds)
 const rounds = Number(values.rounds)
+const isAlone = values.rules || values.closed
 
 const files = [
   { path: '/', file: 'index.html', bytes: 4096 },
@@ -40,15 +44,16 @@ interface Case {
 }
 
 const cases: readonly Case[] = [
-  { name: '4 KiB html', measure: ({ http }, seconds) => wrk(http, '/', [], seconds) },
-  { name: '40 KiB js', measure: ({ http }, seconds) => wrk(http, '/assets/app-D1wrgTda.js', [], seconds) },
+  { name: '4 KiB html', measure: ({ http, headers = [] }, seconds) => wrk(http, '/', headers, seconds) },
+  { name: '40 KiB js', measure: ({ http, headers = [] }, seconds) => wrk(http, '/assets/app-D1wrgTda.js', headers, seconds) },
   {
     name: '304',
-    measure: ({ name, http }, seconds) => withETag(name, (tag) => wrk(http, '/', [`If-None-Match: ${tag}`], seconds)),
+    measure: ({ name, http, headers = [] }, seconds) =>
+      withETag(name, (tag) => wrk(http, '/', [`If-None-Match: ${tag}`, ...headers], seconds)),
   },
-  { name: '1 MiB', measure: ({ http }, seconds) => wrk(http, '/large.bin', [], seconds) },
+  { name: '1 MiB', measure: ({ http, headers = [] }, seconds) => wrk(http, '/large.bin', headers, seconds) },
   ...(values.rules ? [ruleCase] : []),
-  ...(isInstalled('h2load') && !values.rules
+  ...(isInstalled('h2load') && !isAlone
     ? [
         {
           name: '4 KiB, https h2',
@@ -77,7 +82,8 @@ const folder = join(dir, 'files')
 await mkdir(join(folder, 'assets'), { recursive: true })
 for (const { file, bytes } of files) await writeFile(join(folder, file), Buffer.alloc(bytes, `${file} `))
 
-const servers = await (values.rules ? startRuleServers : startServers)({ files: folder, dir, stack })
+const start = values.closed ? startGateServers : values.rules ? startRuleServers : startServers
+const servers = await start({ files: folder, dir, stack })
 for (const server of servers) await check(server)
 
 /** The loads of each case and server, one of each round. */
@@ -97,10 +103,10 @@ printTable()
 await writeJson()
 
 /** Waits until a server answers all files as they are, and notes its ETag. */
-async function check({ name, http }: MeasuredServer): Promise<void> {
+async function check({ name, http, headers }: MeasuredServer): Promise<void> {
   for (const { path, bytes } of files) {
     for (let attempt = 1; ; attempt++) {
-      const answer = await get(http, path).catch((error: Error) => error)
+      const answer = await get(http, path, headers).catch((error: Error) => error)
       if (!(answer instanceof Error) && answer.status === 200 && answer.bytes === bytes) {
         if (path === '/' && answer.eTag !== undefined) eTags.set(name, answer.eTag)
         break
@@ -111,9 +117,14 @@ async function check({ name, http }: MeasuredServer): Promise<void> {
   }
 }
 
-function get(port: number, path: string): Promise<{ status: number; bytes: number; eTag: string | undefined }> {
+function get(
+  port: number,
+  path: string,
+  more: readonly string[] = [],
+): Promise<{ status: number; bytes: number; eTag: string | undefined }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; bytes: number; eTag: string | undefined }>()
-  const outgoing = request({ host: '127.0.0.1', port, path, headers: { host }, agent: false }, (response) => {
+  const headers = Object.fromEntries([`Host: ${host}`, ...more].map((line) => line.split(': ', 2)))
+  const outgoing = request({ host: '127.0.0.1', port, path, headers, agent: false }, (response) => {
     buffer(response).then(({ length }) => {
       resolve({ status: response.statusCode ?? 0, bytes: length, eTag: response.headers.etag })
     }, reject)

@@ -9,14 +9,16 @@ import { openRouteTable } from '../../edge/routes.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
 import { readSiteRules } from '../../infra/cas/site-rules.ts'
+import { createVisits } from '../../infra/crypto/visits.ts'
 import { openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
+import { benchKey } from './key.ts'
 
 // The edge with one site, `bench.plinth.test`, that has the files of a folder. Listens on a unix socket and on a port, which it prints.
-//   node bench/edge/plinth-server.ts <folder> <socket>
-// The folder may have a `_redirects`.
+//   node bench/edge/plinth-server.ts <folder> <socket> [<epoch of the lock>]
+// The folder may have a `_redirects`. With an epoch, the site is closed with a password.
 
-const [, , folder = '', socket = ''] = process.argv
+const [, , folder = '', socket = '', epoch] = process.argv
 const platformDomain = 'plinth.test'
 
 await using opened = new AsyncDisposableStack()
@@ -34,10 +36,15 @@ const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
 const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, retained_sha256: null, version: 1 }
 const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
-const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null, lock: null }
-routes.replaceAll([{ ...site, ...nothing }])
+const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null }
+const without = { expires_at: null, bypass_sha256: null, previews_closed: false, generations: [], brand: null }
+const lock = epoch === undefined ? null : ({ mode: 'password', epoch, ...without } as const)
+routes.replaceAll([{ ...site, ...nothing, lock }])
+const confirm = () => routes.setConnected(true)
+confirm()
+opened.adopt(setInterval(confirm, 5000), clearInterval)
 const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
-const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), log })
+const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), visits: createVisits(benchKey), log })
 opened.use(await openServer(handler, { path: socket }, edgeLimits))
 const { port } = opened.use(await openServer(handler, { port: 0 }, edgeLimits))
 process.stdout.write(`${port}\n`)

@@ -13,6 +13,8 @@ export interface MeasuredServer {
   readonly name: string
   readonly http: number
   readonly https?: number
+  /** Headers of every request. */
+  readonly headers?: readonly string[]
 }
 
 export interface Place {
