@@ -98,8 +98,6 @@ try {
   const options = [
     '--header',
     `Authorization: Bearer ${key}`,
-    '--checks',
-    'all',
     '--phases',
     phases.join(','),
     '--report-har-path',
