@@ -81,7 +81,7 @@ export interface paths {
         head?: never;
         /**
          * Update a site
-         * @description Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages, how long it retains assets and how its sources are built.
+         * @description Changes the given members of a site: its name, its description, its checks, its permanent links, its preview links while it is closed, the addresses of its pages, how long it retains assets and how its sources are built.
          *
          *     Needs the `editor` scope.
          */
@@ -802,6 +802,156 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the access to a site
+         * @description Gets what closes a site, when that ends, and how many visitors have logged in. The password is not in it.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_site_access"];
+        /**
+         * Close a site with a password
+         * @description Closes a site with a password, or changes the password, which signs out everybody. Give either a level, for a generated password, or a password.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_site_password"];
+        post?: never;
+        /**
+         * Open a site to everybody
+         * @description Removes what closes a site, with its password, its end and its counter. The list of addresses stays.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["open_site_access"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the password of a site
+         * @description Shows the password that opens a site.
+         *
+         *     Needs the `editor` scope.
+         */
+        get: operations["reveal_site_password"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/expiry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set the end of the access to a site
+         * @description Sets when the access to a closed site ends: then nobody is let in, and whoever is logged in is signed out. Give exactly one of days, until and clear.
+         *
+         *     Needs the `editor` scope.
+         */
+        patch: operations["set_site_access_expiry"];
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/opens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Limit the logins of a site
+         * @description Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays.
+         *
+         *     Needs the `editor` scope.
+         */
+        patch: operations["set_site_access_opens"];
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/email-mode": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a site with emailed codes
+         * @description Closes a site, or switches it to login by a code that is emailed to a listed address. A switch signs out everybody and deletes the password.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["set_site_email_access"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/bypass": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Issue a bypass token
+         * @description Issues a token with which machines pass the login of a closed site, in the request header X-Plinth-Bypass. It is shown only once; an earlier one stops working.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["rotate_access_bypass"];
+        /**
+         * Remove the bypass token
+         * @description Removes the token with which machines pass the login of a closed site.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["remove_access_bypass"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/forms/overview": {
         parameters: {
             query?: never;
@@ -1340,7 +1490,10 @@ export interface components {
                 /** Format: date-time */
                 switch_at: string;
             } | null;
+            /** @description What closes the site; null while it is open to everybody. */
             access_mode: ("password" | "email" | "subscribers" | "members" | "paid") | null;
+            /** @description Whether preview links of the site answer 404 while it is closed. */
+            previews_closed: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1741,6 +1894,101 @@ export interface components {
             /** @description When the link ends unless there is another push; null while the preview waits for approval. */
             expires_at: string | null;
         };
+        SiteAccess: {
+            /** @description Whether visitors have to log in. A lock whose end has come lets nobody in. */
+            closed: boolean;
+            /** @description What closes the site; null while it is open to everybody. */
+            mode: ("password" | "email" | "subscribers" | "members" | "paid") | null;
+            /** @description When the access ends for everybody; null without an end. */
+            expires_at: string | null;
+            /** @description After so many logins nobody new is let in; null without a limit. */
+            max_opens: number | null;
+            /** @description How many logins there were since the site was closed or the counter was reset. */
+            opens_count: number;
+            /** @description How many members the site may have; null without a limit. */
+            max_seats: number | null;
+            /** @description How many members the site has. */
+            seats_taken: number;
+            /** @description The ids of the channels whose subscribers are let in. */
+            channels: string[];
+            /** @description How many addresses a code lets in. */
+            emails_count: number;
+            /** @description How the login page looks. */
+            brand: {
+                title: string | null;
+                description: string | null;
+                logo_url: string | null;
+                logo_framed: boolean;
+                logo_rounded: boolean;
+                /** @enum {string} */
+                favicon_mode: "site" | "custom" | "none";
+                favicon_url: string | null;
+            };
+            /** @description The documents to which members consent. */
+            documents: {
+                title: string;
+                /** Format: uri */
+                url: string;
+            }[];
+            /** @description Which modes the plan, or the option of the site, allows. */
+            entitlements: {
+                password: boolean;
+                email_code: boolean;
+            };
+            /** @description When the lock was last changed; null while the site is open. */
+            updated_at: string | null;
+        };
+        ClosedSite: {
+            /** @description Whether visitors have to log in. A lock whose end has come lets nobody in. */
+            closed: boolean;
+            /** @description What closes the site; null while it is open to everybody. */
+            mode: ("password" | "email" | "subscribers" | "members" | "paid") | null;
+            /** @description When the access ends for everybody; null without an end. */
+            expires_at: string | null;
+            /** @description After so many logins nobody new is let in; null without a limit. */
+            max_opens: number | null;
+            /** @description How many logins there were since the site was closed or the counter was reset. */
+            opens_count: number;
+            /** @description How many members the site may have; null without a limit. */
+            max_seats: number | null;
+            /** @description How many members the site has. */
+            seats_taken: number;
+            /** @description The ids of the channels whose subscribers are let in. */
+            channels: string[];
+            /** @description How many addresses a code lets in. */
+            emails_count: number;
+            /** @description How the login page looks. */
+            brand: {
+                title: string | null;
+                description: string | null;
+                logo_url: string | null;
+                logo_framed: boolean;
+                logo_rounded: boolean;
+                /** @enum {string} */
+                favicon_mode: "site" | "custom" | "none";
+                favicon_url: string | null;
+            };
+            /** @description The documents to which members consent. */
+            documents: {
+                title: string;
+                /** Format: uri */
+                url: string;
+            }[];
+            /** @description Which modes the plan, or the option of the site, allows. */
+            entitlements: {
+                password: boolean;
+                email_code: boolean;
+            };
+            /** @description When the lock was last changed; null while the site is open. */
+            updated_at: string | null;
+            password: string;
+        };
+        SitePassword: {
+            password: string;
+        };
+        BypassToken: {
+            token: string;
+        };
         FormsOverview: {
             /** @description The UTC calendar month of the quota, such as 2026-09. */
             month: string;
@@ -2039,7 +2287,7 @@ export interface components {
         PaymentRequired: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_autoreply" | "plan_permanent_links" | "plan_previews" | "quota_exhausted" | "suspended" | "quota_sites";
+                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_autoreply" | "plan_email_access" | "plan_password_access" | "plan_permanent_links" | "plan_previews" | "quota_exhausted" | "suspended" | "quota_sites";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -2196,6 +2444,7 @@ export interface operations {
                      *         "active_deploy_id": "01990000-0000-7000-8000-000000000002",
                      *         "pending_subdomain": null,
                      *         "access_mode": null,
+                     *         "previews_closed": false,
                      *         "created_at": "2026-09-07T10:30:00.000Z",
                      *         "updated_at": "2026-09-07T10:30:00.000Z"
                      *       }
@@ -2266,6 +2515,7 @@ export interface operations {
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
                      *       "access_mode": null,
+                     *       "previews_closed": false,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "updated_at": "2026-09-07T10:30:00.000Z"
                      *     }
@@ -2328,6 +2578,7 @@ export interface operations {
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
                      *       "access_mode": null,
+                     *       "previews_closed": false,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "updated_at": "2026-09-07T10:30:00.000Z"
                      *     }
@@ -2386,6 +2637,7 @@ export interface operations {
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
                      *       "access_mode": null,
+                     *       "previews_closed": false,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "updated_at": "2026-09-07T10:30:00.000Z"
                      *     }
@@ -2429,6 +2681,8 @@ export interface operations {
                     /** @description true gives every deploy whose files are kept an address of its own; false ends these addresses for good. */
                     permanent_links?: boolean;
                     canonical_urls?: boolean;
+                    /** @description true makes the preview links of the site answer 404 while the site is closed. */
+                    previews_closed?: boolean;
                     /** @description How many days the hashed assets of superseded deploys go on answering; 0 ends it at once. */
                     asset_retention_days?: number;
                     /** @description The shell command that installs packages; null or empty means the one that fits the lock file. */
@@ -2475,6 +2729,7 @@ export interface operations {
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
                      *       "access_mode": null,
+                     *       "previews_closed": false,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "updated_at": "2026-09-07T10:30:00.000Z"
                      *     }
@@ -2536,6 +2791,7 @@ export interface operations {
                      *         "active_deploy_id": "01990000-0000-7000-8000-000000000002",
                      *         "pending_subdomain": null,
                      *         "access_mode": null,
+                     *         "previews_closed": false,
                      *         "created_at": "2026-09-07T10:30:00.000Z",
                      *         "updated_at": "2026-09-07T10:30:00.000Z"
                      *       }
@@ -2594,6 +2850,7 @@ export interface operations {
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
                      *       "access_mode": null,
+                     *       "previews_closed": false,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "updated_at": "2026-09-07T10:30:00.000Z"
                      *     }
@@ -2665,6 +2922,7 @@ export interface operations {
                      *       "active_deploy_id": null,
                      *       "pending_subdomain": null,
                      *       "access_mode": null,
+                     *       "previews_closed": false,
                      *       "created_at": "2026-09-07T10:30:00.000Z",
                      *       "updated_at": "2026-09-07T10:30:00.000Z"
                      *     }
@@ -4863,6 +5121,574 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_site_access: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "password",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_password: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "level": "medium"
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description easy: 6 digits. medium: 10 characters. strong: 20 characters.
+                     * @enum {string}
+                     */
+                    level?: "easy" | "medium" | "strong";
+                    /** @description Instead of a level. */
+                    password?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "password",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z",
+                     *       "password": "kite-and-river"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ClosedSite"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    open_site_access: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": false,
+                     *       "mode": null,
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    reveal_site_password: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "password": "kite-and-river"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SitePassword"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_access_expiry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "days": 30
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Counts from the current end, or from now without one. */
+                    days?: number;
+                    /**
+                     * Format: date-time
+                     * @description An instant within ten years, such as 2030-01-31T18:00:00Z.
+                     */
+                    until?: string;
+                    /**
+                     * @description Removes the end.
+                     * @constant
+                     */
+                    clear?: true;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "password",
+                     *       "expires_at": "2026-10-07T10:30:00.000Z",
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_access_opens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "max_opens": 100
+                 *     }
+                 */
+                "application/json": {
+                    /** @description The limit; null removes it. */
+                    max_opens?: number | null;
+                    /** @description true counts from 0 again. */
+                    reset_counter?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "password",
+                     *       "expires_at": null,
+                     *       "max_opens": 100,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_email_access: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "email",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotate_access_bypass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "token": "0000000000000000000000000000000000000000001"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BypassToken"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    remove_access_bypass: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "password",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];

@@ -37,6 +37,8 @@ export const errorCodes = {
   unauthorized: code(['unauthorized'], 'The key or token is missing, unknown or revoked.'),
   payment_required: code(['payment_required'], 'The plan does not allow the request.'),
   plan_autoreply: code(['payment_required'], 'Auto-replies need a higher plan.'),
+  plan_email_access: code(['payment_required'], 'Login by emailed codes needs a higher plan, or the option of the site.'),
+  plan_password_access: code(['payment_required'], 'Closing a site with a password needs a higher plan.'),
   plan_permanent_links: code(['payment_required'], 'Permanent links need a higher plan.'),
   plan_previews: code(['payment_required'], 'Previews need a higher plan.'),
   quota_exhausted: code(

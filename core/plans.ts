@@ -55,6 +55,8 @@ const featurePlans = {
   previews: 'start',
   permanent_links: 'start',
   autoreply: 'start',
+  password_access: 'start',
+  email_access: 'pro',
 } as const satisfies Record<string, PlanName>
 export type Feature = keyof typeof featurePlans
 

@@ -1,4 +1,15 @@
 import type { Operation } from '../operation.ts'
+import {
+  get_site_access,
+  open_site_access,
+  remove_access_bypass,
+  reveal_site_password,
+  rotate_access_bypass,
+  set_site_access_expiry,
+  set_site_access_opens,
+  set_site_email_access,
+  set_site_password,
+} from './access.ts'
 import { get_autoreply, set_autoreply } from './autoreply.ts'
 import { approve_git_preview, delete_git_preview, list_git_previews } from './branch-previews.ts'
 import { cancel_deploy, retry_deploy } from './cancel-retry.ts'
@@ -55,6 +66,8 @@ export const tags = {
     'A deploy is one set of files. It is queued at once, processed in the background, and live as soon as its status is active.',
   Domains: 'A custom domain shows its site when its TXT record proves the ownership and its A record points here.',
   Git: 'A connected repository is fetched and published after each push to its branch; other branches and pull requests get previews.',
+  Access:
+    'A closed site shows visitors a login page: it opens with a password, or with a code that is emailed to a listed address.',
   Forms: 'Visitors post forms to the endpoint of a site. Their submissions are here, by status; those over the quota are hidden.',
   'Auto-reply': 'Visitors who post a form get an email in reply.',
   Notifications: 'What the owner of the project should know.',
@@ -108,6 +121,15 @@ export const operations: readonly Operation[] = [
   list_git_previews,
   approve_git_preview,
   delete_git_preview,
+  get_site_access,
+  set_site_password,
+  open_site_access,
+  reveal_site_password,
+  set_site_access_expiry,
+  set_site_access_opens,
+  set_site_email_access,
+  rotate_access_bypass,
+  remove_access_bypass,
   get_forms_overview,
   get_form_submissions,
   export_submissions,

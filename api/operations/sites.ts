@@ -69,7 +69,7 @@ export const update_site = operation({
   id: 'update_site',
   title: 'Update a site',
   summary:
-    'Changes the given members of a site: its name, its description, its checks, its permanent links, the addresses of its pages, how long it retains assets and how its sources are built.',
+    'Changes the given members of a site: its name, its description, its checks, its permanent links, its preview links while it is closed, the addresses of its pages, how long it retains assets and how its sources are built.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}',
   tool: { idempotent: true },
@@ -84,6 +84,10 @@ export const update_site = operation({
       .optional()
       .describe('true gives every deploy whose files are kept an address of its own; false ends these addresses for good.'),
     canonical_urls: z.boolean().optional(),
+    previews_closed: z
+      .boolean()
+      .optional()
+      .describe('true makes the preview links of the site answer 404 while the site is closed.'),
     asset_retention_days: z
       .int()
       .min(0)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { accessModes } from '../../core/access.ts'
 import { type Config, siteUrl } from '../../infra/config.ts'
 import { findSite, noSuchSite, type SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
@@ -35,7 +36,8 @@ export const Site = z
       .object({ subdomain: z.string(), switch_at: time })
       .nullable()
       .describe('The next subdomain and when the site moves there; null when no change is pending.'),
-    access_mode: z.enum(['password', 'email', 'subscribers', 'members', 'paid']).nullable(),
+    access_mode: z.enum(accessModes).nullable().describe('What closes the site; null while it is open to everybody.'),
+    previews_closed: z.boolean().describe('Whether preview links of the site answer 404 while it is closed.'),
     created_at: time,
     updated_at: time,
     recommendations: recommendations.describe(
@@ -65,7 +67,8 @@ export function siteView(config: Config, row: SiteRow): z.input<typeof Site> {
     deletion_scheduled_at: isoTimeOrNull(row.deletion_scheduled_at),
     active_deploy_id: row.active_deploy_id,
     pending_subdomain: pendingView(row),
-    access_mode: null,
+    access_mode: row.access_mode,
+    previews_closed: row.previews_closed,
     created_at: isoTime(row.created_at),
     updated_at: isoTime(row.updated_at),
   }

@@ -1,8 +1,8 @@
-import { type Selectable, sql } from 'kysely'
+import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
 import type { OwnSettings } from '../../core/build-settings.ts'
 import { conflict, notFound } from '../../core/errors.ts'
 import type { Db } from '../../infra/db/database.ts'
-import type { DB } from '../../infra/db/schema.ts'
+import type { AccessMode, DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
@@ -11,14 +11,19 @@ import { type Tx, transact } from '../transact.ts'
 import { pendingChange } from './subdomain-change-rows.ts'
 import { holdSubdomain } from './subdomains.ts'
 
-/** A site with its pending subdomain change; both members are null when there is none. */
+/** A site with its lock and its pending subdomain change; the members are null when there is none. */
 export type SiteRow = Selectable<DB['sites']> & {
+  readonly access_mode: AccessMode | null
   readonly pending_subdomain: string | null
   readonly pending_switch_at: Date | null
 }
 
 /** The start of every query that returns sites. */
-export const withChange = (db: Db) => db.selectFrom('sites').selectAll('sites').select(pendingChange)
+export const withChange = (db: Db) => db.selectFrom('sites').selectAll('sites').select(pendingChange).select(accessMode)
+
+/** How the site is closed. */
+const accessMode = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'access_locks'>, 'sites'>) =>
+  eb.selectFrom('access_locks').select('access_locks.mode').whereRef('access_locks.site_id', '=', 'sites.id').as('access_mode')
 
 /** The project's sites that are not in the trash, oldest first. */
 export function listSites(db: Db, projectId: string): Promise<SiteRow[]> {
@@ -107,7 +112,7 @@ export async function insertSite(
   const { id: site_id, project_id } = row
   if (!(await holdSubdomain(tx, site.subdomain, { site_id, project_id }, 'current', now))) return undefined
   await bumpRoutes(tx, { site_id })
-  return { ...row, pending_subdomain: null, pending_switch_at: null }
+  return { ...row, access_mode: null, pending_subdomain: null, pending_switch_at: null }
 }
 
 /** The members to change; an undefined one stays. */
@@ -117,6 +122,7 @@ export interface SiteChange extends OwnSettings {
   readonly checks_enabled?: boolean | undefined
   readonly permanent_links?: boolean | undefined
   readonly canonical_urls?: boolean | undefined
+  readonly previews_closed?: boolean | undefined
   readonly asset_retention_days?: number | undefined
 }
 
@@ -129,11 +135,13 @@ export function updateSite(services: Services, site: Pick<SiteRow, 'id' | 'proje
       .$if(change.permanent_links === false, (query) => query.set({ permanent_links_generation: nextGeneration }))
       .returningAll()
       .returning(pendingChange)
+      .returning(accessMode)
       .executeTakeFirst()
     if (!row) throw inTrash()
     if (change.asset_retention_days !== undefined) await forgetExpiredAssets(tx, services, row)
-    const { permanent_links, canonical_urls } = change
-    if (permanent_links !== undefined || canonical_urls !== undefined) await bumpRoutes(tx, { site_id: site.id })
+    const { permanent_links, canonical_urls, previews_closed } = change
+    const ofRoute = [permanent_links, canonical_urls, previews_closed]
+    if (ofRoute.some((member) => member !== undefined)) await bumpRoutes(tx, { site_id: site.id })
     return row
   }
   return change.asset_retention_days === undefined ? transact(services, update) : withProject(services, site.project_id, update)
@@ -149,6 +157,7 @@ export function setSiteEnabled(services: Services, site: Pick<SiteRow, 'id' | 'p
       .set({ enabled, updated_at: services.clock() })
       .returningAll()
       .returning(pendingChange)
+      .returning(accessMode)
       .executeTakeFirst()
     if (!row) throw inTrash()
     await bumpRoutes(tx, { site_id: site.id })

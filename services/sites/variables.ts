@@ -7,7 +7,7 @@ import {
   type VariableContext,
   variableContexts,
 } from '../../core/variables.ts'
-import { open, SealError, seal } from '../../infra/crypto/seal.ts'
+import { openIfPossible, seal } from '../../infra/crypto/seal.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
 import { lockLiveSite, type SiteRow } from './sites.ts'
@@ -30,18 +30,9 @@ const place = (siteId: string, name: string) => ({ table: 'site_variables', id: 
 export async function readVariables({ db, keyring }: Pick<Services, 'db' | 'keyring'>, siteId: string): Promise<Variable[]> {
   const rows = await db.selectFrom('site_variables').selectAll().where('site_id', '=', siteId).orderBy('name').execute()
   return rows.map(({ value_sealed, name, secret, contexts, updated_at }) => {
-    const value = openValue(() => open(keyring, value_sealed, place(siteId, name)))
+    const value = openIfPossible(keyring, value_sealed, place(siteId, name))
     return { name, value, secret, contexts, updated_at }
   })
-}
-
-function openValue(opened: () => string): string | undefined {
-  try {
-    return opened()
-  } catch (error) {
-    if (error instanceof SealError) return undefined
-    throw error
-  }
 }
 
 export interface NewVariable {

@@ -149,6 +149,7 @@ function steady(body: unknown): unknown {
       .replaceAll(time, (at) => new Date(Date.UTC(2026, 8, 7, 10, 30) + hours(at) * 3_600_000).toISOString())
       .replaceAll(/(?<="verification_token":"|"value":")[0-9a-f]{64}/g, numbered(64))
       .replaceAll(/(?<=d\/logo\/)[0-9a-f]{64}/g, numbered(64))
+      .replaceAll(/(?<="token":")[\w-]{43}(?=")/g, numbered(43))
       .replaceAll(/(?<=whsec_)[A-Za-z0-9+/=]{44}/g, numbered(44))
       .replaceAll(/(?<=hooks\/deploy\/)[\w-]{43}/g, numbered(43))
       .replaceAll(/\b[a-z2-7]{52}\b/g, numbered(52))

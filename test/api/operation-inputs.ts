@@ -31,6 +31,13 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { deploy_id: (await deployFiles(w, owner, site.id, [page('x')], activate)).id }
   }
 
+  /** A site that is closed with a password. */
+  async function ofClosedSite(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    await w.call(`PUT /api/v1/sites/${id}/access`, { key: owner.key, json: { password: 'kite-and-river' } })
+    return { site_id: id }
+  }
+
   /** An archive that waits for a runner, which is not there. */
   async function ofWaitingDeploy(): Promise<Input> {
     const { id } = await makeSite(w, owner)
@@ -175,6 +182,15 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     list_git_previews: ofBranchPreview,
     approve_git_preview: ofBranchPreview,
     delete_git_preview: ofBranchPreview,
+    get_site_access: ofClosedSite,
+    set_site_password: async () => ({ ...(await ofSite()), password: 'kite-and-river' }),
+    open_site_access: ofClosedSite,
+    reveal_site_password: ofClosedSite,
+    set_site_access_expiry: async () => ({ ...(await ofClosedSite()), days: 30 }),
+    set_site_access_opens: async () => ({ ...(await ofClosedSite()), max_opens: 100 }),
+    set_site_email_access: ofSite,
+    rotate_access_bypass: ofClosedSite,
+    remove_access_bypass: ofClosedSite,
     get_forms_overview: async () => ({}),
     get_form_submissions: async () => ({}),
     export_submissions: async () => ({}),

@@ -56,6 +56,22 @@ async function callGitTools(call: Call, site_id: string): Promise<void> {
   expect(await call('disconnect_git', { site_id, confirm: true })).toEqual({ ok: true })
 }
 
+async function callAccessTools(call: Call, rest: (path: string) => Promise<any>, site_id: string): Promise<void> {
+  const { password, ...closed } = await call('set_site_password', { site_id, level: 'easy' })
+  expect(closed).toMatchObject({ closed: true, mode: 'password' })
+  expect(await call('get_site_access', { site_id })).toEqual(closed)
+  expect(closed).toEqual(await rest(`sites/${site_id}/access`))
+  expect(await call('reveal_site_password', { site_id })).toEqual({ password })
+  expect((await call('set_site_access_expiry', { site_id, until: '2030-01-31T19:00:00+01:00' })).expires_at).toBe(
+    '2030-01-31T18:00:00.000Z',
+  )
+  expect((await call('set_site_access_opens', { site_id, max_opens: 3 })).max_opens).toBe(3)
+  expect((await call('rotate_access_bypass', { site_id })).token).toMatch(/^[\w-]{43}$/)
+  expect((await call('remove_access_bypass', { site_id })).closed).toBe(true)
+  expect((await call('set_site_email_access', { site_id })).mode).toBe('email')
+  expect((await call('open_site_access', { site_id })).closed).toBe(false)
+}
+
 async function callFormTools(call: Call, rest: (path: string) => Promise<any>, site_id: string): Promise<void> {
   const { submission_id } = await inputOf('set_submission_status')
   expect(await call('get_forms_overview')).toEqual(await rest('forms/overview'))
@@ -155,6 +171,7 @@ describe.each([
     expect((await rest(`sites/${site_id}`)).pending_subdomain.subdomain).toBe(moving.pending_subdomain)
     expect(await call('cancel_site_subdomain_change', { site_id })).toMatchObject({ site_id, pending_subdomain: null })
     expect(await call('explain_path', { site_id, path: '/' })).toEqual(await rest(`sites/${site_id}/explain?path=/`))
+    await callAccessTools(call, rest, site_id)
     await callFormTools(call, rest, site_id)
     await callWebhookTools(call, rest)
     await callGitTools(call, site_id)

@@ -105,6 +105,7 @@ describe('a site in the trash', () => {
     await w.call(`PUT /api/v1/sites/${site.id}/git`, { key: owner.key, json: { repo_url } })
     const preview = await openPreview(w, owner, site.id)
     await w.call(`PUT /api/v1/sites/${site.id}/env/x`, { key: owner.key, json: { value: 'x' } })
+    await w.call(`PUT /api/v1/sites/${site.id}/access`, { key: owner.key, json: { level: 'easy' } })
     await trash(w, owner, site.id)
     const sha256 = createHash('sha256').update(archive).digest('hex')
     const input: Record<string, unknown> = {
@@ -122,6 +123,9 @@ describe('a site in the trash', () => {
       file_id: preview.id,
       file_name: 'x',
       label: 'x',
+      level: 'easy',
+      days: 1,
+      max_opens: 1,
     }
     const withdrawing = [
       'delete_env',
