@@ -95,14 +95,7 @@ try {
   await writeFile(join(dir, 'sites.txt'), JSON.stringify(site))
   await writeFile(join(dir, 'deploys.txt'), deploys.map((id) => JSON.stringify(id)).join('\n'))
   const args = ['--config-file', configFile, 'run', `${config.urls.base}/api/v1/openapi.json`]
-  const options = [
-    '--header',
-    `Authorization: Bearer ${key}`,
-    '--phases',
-    phases.join(','),
-    '--report-har-path',
-    har,
-  ]
+  const options = ['--header', `Authorization: Bearer ${key}`, '--phases', phases.join(','), '--report-har-path', har]
   const startedAt = performance.now()
   const env = {
     ...process.env,
