@@ -26,7 +26,7 @@ export const emailOperations = [
     id: 'list_emails',
     title: 'List emails',
     summary:
-      'Lists the emails of the platform, newest first, including those that no mail server has accepted. Each is kept for 30 days.',
+      'Lists the emails of the platform, newest first, including those that no mail server has accepted. Each is kept for 30 days; one with a login code for a day, without its text as soon as it is sent.',
     tag: 'Operator',
     rest: 'GET /operator/v1/mails',
     scope: 'full',

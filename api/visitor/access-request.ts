@@ -26,8 +26,8 @@ export function placeOf(koa: Koa, { urls }: Pick<Config, 'urls'>): Place | undef
   if (host === undefined || !koa.req.url?.startsWith('/')) return undefined
   const reported = koa.get('x-forwarded-proto')
   const protocol = reported === 'http' || reported === 'https' ? `${reported}:` : new URL(urls.base).protocol
-  const port = /:(\d{1,5})$/.exec(hosts[0] ?? '')?.[1]
-  const origin = URL.parse(`${protocol}//${host}${port === undefined ? '' : `:${port}`}`)?.origin
+  // with the port, and the final dot of a fully qualified name, as browsers have them
+  const origin = URL.parse(`${protocol}//${hosts[0]}`)?.origin
   return origin === undefined ? undefined : { host, isSecure: protocol === 'https:', origin }
 }
 

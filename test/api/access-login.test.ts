@@ -137,12 +137,7 @@ test('E36: successes cost nothing', async () => {
   const address = '192.0.2.200'
   for (let i = 0; i < 15; i++) expect((await login(password, { address })).status).toBe(303)
   expect((await site.lock()).opens_count).toBe(15)
-  const { rows } = await w.db
-    .selectFrom('access_rates')
-    .selectAll()
-    .where('key', 'like', `%${site.id}%`)
-    .execute()
-    .then((rows) => ({ rows }))
+  const rows = await w.db.selectFrom('access_rates').selectAll().where('key', 'like', `%${site.id}%`).execute()
   expect(rows.flatMap(({ taken_at }) => taken_at)).toEqual([])
 })
 
@@ -229,7 +224,7 @@ test('check 70: hosts that serve no site have no login', async () => {
     })
     .execute()
   const at = async (host: string) => (await post(w, gatePaths.password, { password, to: '/' }, { host })).status
-  for (const host of [other.host, `${name}.example`, `${name}.example:8080`, `a.wild-${name}.example`]) {
+  for (const host of [other.host, `${name}.example.`, `${name}.example`, `${name}.example:8080`, `a.wild-${name}.example`]) {
     expect([host, await at(host)]).toEqual([host, 303])
   }
   for (const host of [
