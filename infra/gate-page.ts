@@ -158,18 +158,21 @@ function stepOf(state: GateState, { lang, to }: { lang: PageLanguage; to: string
     `<input id="field" name="${field.name}" type="${field.type}" ${field.attributes} aria-describedby="${described}"${alert === undefined ? '' : ' aria-invalid="true"'} required autofocus>`,
     `<button>${escapeHtml(button)}</button>`,
     '</form>',
-    ...(state.kind === 'code' ? otherWays({ lang, to, email }) : []),
+    ...(state.kind === 'code' ? otherWays({ lang, to, email, challenge: state.challenge }) : []),
   ]
 }
 
 /** For those whose code does not arrive. */
-function otherWays({ lang, to, email }: { lang: PageLanguage; to: string; email: string }): string[] {
+function otherWays(step: { lang: PageLanguage; to: string; email: string; challenge: string }): string[] {
+  const { lang, to, email, challenge } = step
   const { again, other } = gateTexts[lang].code
   return [
     '<div class="others">',
     `<form method="post" action="${gatePaths.email}">${hiddenInputs([
       ['to', to],
       ['email', email],
+      // asking too early shows this page again
+      ['challenge', challenge],
     ])}<button class="plain">${escapeHtml(again)}</button></form>`,
     `<a href="${escapeHtml(to)}">${escapeHtml(other)}</a>`,
     '</div>',

@@ -310,6 +310,14 @@ test('E36: an address gets a code after 60 seconds, five in an hour and 20 in a 
   expect((await askAt(20))?.status).toBe(401)
 })
 
+test('E02: a visitor who asks for another code too early can still enter the first one', async () => {
+  const { email } = await list()
+  const challenge = challengeOf(await ask(email))
+  const early = await site.post(gatePaths.email, { email, challenge, to: '/docs/' })
+  expect([early.status, challengeOf(early)]).toEqual([429, challenge])
+  expect((await enter(email, challengeOf(early), await codeTo(email))).status).toBe(303)
+})
+
 test('E36: a network asks for 20 codes in an hour', async () => {
   const answers = await Promise.all(
     Array.from({ length: 30 }, (_, i) => ask(newEmail(), { address: `2001:db8:9:9::${i + 1}`, base: i % 2 ? w.base : second })),
