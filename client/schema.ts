@@ -924,6 +924,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/access/emails": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the addresses of a site
+         * @description Lists the addresses that an emailed code lets into a site, each with its last 20 logins, and the last 100 attempts with other addresses.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_site_access_emails"];
+        put?: never;
+        /**
+         * Add an address to a site
+         * @description Lists an address: while the site is closed with emailed codes, a code lets it in.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["add_site_access_email"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/emails/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add the addresses of a text
+         * @description Lists the addresses of a text, which are separated by lines, commas or semicolons. Those that are listed already stay as they are, and what is not an address is left out and answered.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["import_site_access_emails"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/emails/{email_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove an address from a site
+         * @description Removes an address with its logins. Its access ends at once, also where it is logged in.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["remove_site_access_email"];
+        options?: never;
+        head?: never;
+        /**
+         * Label an address of a site
+         * @description Sets the label of an address; an empty one removes it.
+         *
+         *     Needs the `editor` scope.
+         */
+        patch: operations["set_site_access_email_label"];
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/emails/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove addresses from a site
+         * @description Removes the named addresses, or all of them, with their logins. Their access ends at once. Addresses that are not listed are ignored.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["remove_site_access_emails"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sites/{site_id}/access/bypass": {
         parameters: {
             query?: never;
@@ -1986,6 +2086,54 @@ export interface components {
         SitePassword: {
             password: string;
         };
+        AccessEmails: {
+            items: components["schemas"]["AccessEmail"][];
+            /** @description The last 100 attempts with addresses that are not listed, newest first. */
+            foreign_attempts: {
+                email_masked: string;
+                /** Format: date-time */
+                at: string;
+                device: string;
+            }[];
+            /** @description How many addresses the site has. */
+            total: number;
+            /** @description How many addresses it may have. */
+            limit: number;
+        };
+        AccessEmail: {
+            /** Format: uuid */
+            id: string;
+            email: string;
+            label: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Null before the first login. */
+            last_login_at: string | null;
+            /** @description The last 20, newest first. */
+            logins: {
+                /** Format: date-time */
+                at: string;
+                /** @description The label of the address. */
+                name: string | null;
+                device: string;
+                ip_masked: string;
+                result: string;
+            }[];
+        };
+        AddedEmails: {
+            added: number;
+            /** @description How many were given more than once or are listed already. */
+            duplicates: number;
+            /** @description The first 100 texts that are not plain addresses, each with at most 100 characters. */
+            invalid: string[];
+            /** @description How many addresses the site has now. */
+            total: number;
+        };
+        RemovedEmails: {
+            removed: number;
+            /** @description How many addresses the site has now. */
+            total: number;
+        };
         BypassToken: {
             token: string;
         };
@@ -2300,7 +2448,7 @@ export interface components {
         Conflict: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_webhooks" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
+                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_access_emails" | "quota_webhooks" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -5590,6 +5738,339 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_site_access_emails: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "email": "ada@example.com",
+                     *           "label": "Ada",
+                     *           "created_at": "2026-09-07T10:30:00.000Z",
+                     *           "last_login_at": null,
+                     *           "logins": []
+                     *         }
+                     *       ],
+                     *       "foreign_attempts": [],
+                     *       "total": 1,
+                     *       "limit": 1000
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccessEmails"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    add_site_access_email: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.com",
+                 *       "label": "Ada"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description A plain address, such as ada@example.com; it is stored in lower case. */
+                    email: string;
+                    /** @description Who this is. */
+                    label?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "email": "ada@example.com",
+                     *       "label": "Ada",
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "last_login_at": null,
+                     *       "logins": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccessEmail"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    import_site_access_emails: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "raw": "ada@example.com, grace@example.com\nalan@example.com"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description At most 256 KB. */
+                    raw: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "added": 2,
+                     *       "duplicates": 0,
+                     *       "invalid": [],
+                     *       "total": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AddedEmails"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    remove_site_access_email: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the address. */
+                email_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_access_email_label: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the address. */
+                email_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "label": "Ada, of the board"
+                 *     }
+                 */
+                "application/json": {
+                    label: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "email": "ada@example.com",
+                     *       "label": "Ada, of the board",
+                     *       "created_at": "2026-09-07T10:30:00.000Z",
+                     *       "last_login_at": null,
+                     *       "logins": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccessEmail"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    remove_site_access_emails: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "emails": [
+                 *         "ada@example.com"
+                 *       ],
+                 *       "confirm": true
+                 *     }
+                 */
+                "application/json": {
+                    emails?: string[];
+                    /**
+                     * @description Instead of emails.
+                     * @constant
+                     */
+                    all?: true;
+                    /**
+                     * @description Must be true.
+                     * @default false
+                     */
+                    confirm?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "removed": 1,
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RemovedEmails"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -64,6 +64,7 @@ export const errorCodes = {
     ['conflict'],
     'The project holds as many names as its plan allows, including those of deleted sites or domains.',
   ),
+  quota_access_emails: code(['conflict'], 'The site lists as many addresses as it may.'),
   quota_webhooks: code(['conflict'], 'The project has as many webhooks as it may have.'),
   name_taken: code(['conflict'], 'The subdomain belongs to another site.'),
   name_reserved: code(['conflict'], 'The subdomain is reserved for the platform.'),

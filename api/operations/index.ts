@@ -10,6 +10,15 @@ import {
   set_site_email_access,
   set_site_password,
 } from './access.ts'
+import {
+  add_site_access_email,
+  add_site_access_emails,
+  import_site_access_emails,
+  list_site_access_emails,
+  remove_site_access_email,
+  remove_site_access_emails,
+  set_site_access_email_label,
+} from './access-emails.ts'
 import { get_autoreply, set_autoreply } from './autoreply.ts'
 import { approve_git_preview, delete_git_preview, list_git_previews } from './branch-previews.ts'
 import { cancel_deploy, retry_deploy } from './cancel-retry.ts'
@@ -128,6 +137,13 @@ export const operations: readonly Operation[] = [
   set_site_access_expiry,
   set_site_access_opens,
   set_site_email_access,
+  list_site_access_emails,
+  add_site_access_email,
+  import_site_access_emails,
+  add_site_access_emails,
+  set_site_access_email_label,
+  remove_site_access_email,
+  remove_site_access_emails,
   rotate_access_bypass,
   remove_access_bypass,
   get_forms_overview,

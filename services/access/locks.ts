@@ -7,6 +7,7 @@ import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite, type SiteRow } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
+import { forgetGenerations } from './visits.ts'
 
 export type LockRow = Selectable<DB['access_locks']>
 type Site = Pick<SiteRow, 'id' | 'project_id'>
@@ -66,11 +67,6 @@ export function openSite(services: Services, site: Site): Promise<void> {
     await bumpRoutes(tx, { site_id: site.id })
     tx.afterCommit(() => services.log.info({ site_id: site.id }, 'site opened'))
   })
-}
-
-/** Visits of an earlier epoch are over, whatever their generation. */
-async function forgetGenerations(tx: Tx, siteId: string): Promise<void> {
-  await tx.deleteFrom('access_generations').where('site_id', '=', siteId).execute()
 }
 
 /** @throws AppError `not_found` while the site is open; `unprocessable` for an end that is over or too far ahead */

@@ -3,6 +3,7 @@ import { paymentRequired } from '../../core/errors.ts'
 import { type PlanName, planAllows, planFor } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { AccessMode, DB } from '../../infra/db/schema.ts'
+import { countEmails } from './emails.ts'
 import { findLock, type LockRow } from './locks.ts'
 
 /** How the login page of a site looks. */
@@ -36,16 +37,6 @@ export async function readAccess(db: Db, siteId: string): Promise<AccessState> {
     .where('site_id', '=', siteId)
     .executeTakeFirst()
   return { lock, emails_count: await countEmails(db, siteId), brand: brand ?? unset }
-}
-
-/** The number of addresses that a code lets in. */
-async function countEmails(db: Db, siteId: string): Promise<number> {
-  const { count } = await db
-    .selectFrom('access_emails')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .where('site_id', '=', siteId)
-    .executeTakeFirstOrThrow()
-  return count
 }
 
 /** Whether a site may be closed with emailed codes. */

@@ -81,6 +81,10 @@ test('O03: every example of the document runs as it is', async () => {
     'set_site_password',
     'set_site_access_expiry',
     'set_site_access_opens',
+    'add_site_access_email',
+    'import_site_access_emails',
+    'set_site_access_email_label',
+    'remove_site_access_emails',
     'set_submission_status',
     'set_form_settings',
     'set_autoreply',
@@ -97,11 +101,19 @@ test('O03: every example of the document runs as it is', async () => {
   let siteId = ''
   let siteUrl = ''
   let fileId = ''
+  let emailId = ''
   let webhookId = ''
   let last: any
   for (const { route, operationId, requestBody } of withExample) {
     const json = requestBody?.content['application/json']?.example
-    const ids = { site_id: siteId, name: 'API_URL', submission_id: submission.id, webhook_id: webhookId, file_id: fileId }
+    const ids = {
+      site_id: siteId,
+      name: 'API_URL',
+      submission_id: submission.id,
+      webhook_id: webhookId,
+      file_id: fileId,
+      email_id: emailId,
+    }
     const path = Object.entries(ids).reduce((text, [name, id]) => text.replace(`{${name}}`, id), route)
     const headers = operationId === 'submit_form' ? { origin: siteUrl } : {}
     const { status, body } = await w.call(path, { key: owner.key, json, headers })
@@ -109,6 +121,7 @@ test('O03: every example of the document runs as it is', async () => {
     if (siteId === '') siteId = body.id
     if (body.url && body.id === siteId) siteUrl = body.url
     if (operationId === 'set_autoreply') fileId = await addFile(siteId)
+    if (operationId === 'add_site_access_email') emailId = body.id
     if (operationId === 'create_webhook') webhookId = body.id
     if (body.source_kind) last = body
   }

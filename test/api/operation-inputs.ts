@@ -38,6 +38,14 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { site_id: id }
   }
 
+  /** An address that is listed at a site. */
+  async function ofAddress(): Promise<Input> {
+    const { id } = await makeSite(w, owner)
+    const json = { email: 'ada@example.com', label: 'Ada' }
+    const { body } = await w.call(`POST /api/v1/sites/${id}/access/emails`, { key: owner.key, json })
+    return { site_id: id, email_id: body.id }
+  }
+
   /** An archive that waits for a runner, which is not there. */
   async function ofWaitingDeploy(): Promise<Input> {
     const { id } = await makeSite(w, owner)
@@ -189,6 +197,17 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     set_site_access_expiry: async () => ({ ...(await ofClosedSite()), days: 30 }),
     set_site_access_opens: async () => ({ ...(await ofClosedSite()), max_opens: 100 }),
     set_site_email_access: ofSite,
+    list_site_access_emails: async () => ({ site_id: (await ofAddress())['site_id'] }),
+    add_site_access_email: async () => ({ ...(await ofSite()), email: 'ada@example.com', label: 'Ada' }),
+    import_site_access_emails: async () => ({ ...(await ofSite()), raw: 'ada@example.com, grace@example.com' }),
+    add_site_access_emails: async () => ({ ...(await ofSite()), emails: ['ada@example.com'] }),
+    set_site_access_email_label: async () => ({ ...(await ofAddress()), label: 'Ada, of the board' }),
+    remove_site_access_email: ofAddress,
+    remove_site_access_emails: async () => ({
+      site_id: (await ofAddress())['site_id'],
+      emails: ['ada@example.com'],
+      confirm: true,
+    }),
     rotate_access_bypass: ofClosedSite,
     remove_access_bypass: ofClosedSite,
     get_forms_overview: async () => ({}),

@@ -69,6 +69,12 @@ async function callAccessTools(call: Call, rest: (path: string) => Promise<any>,
   expect((await call('rotate_access_bypass', { site_id })).token).toMatch(/^[\w-]{43}$/)
   expect((await call('remove_access_bypass', { site_id })).closed).toBe(true)
   expect((await call('set_site_email_access', { site_id })).mode).toBe('email')
+  const { id: email_id } = await call('add_site_access_email', { site_id, email: 'ada@example.com' })
+  expect(await call('set_site_access_email_label', { site_id, email_id, label: 'Ada' })).toMatchObject({ label: 'Ada' })
+  expect((await call('add_site_access_emails', { site_id, emails: ['a@example.com', 'b@example.com'] })).total).toBe(3)
+  expect(await call('list_site_access_emails', { site_id })).toEqual(await rest(`sites/${site_id}/access/emails`))
+  expect(await call('remove_site_access_email', { site_id, email_id })).toEqual({ ok: true })
+  expect(await call('remove_site_access_emails', { site_id, all: true, confirm: true })).toEqual({ removed: 2, total: 0 })
   expect((await call('open_site_access', { site_id })).closed).toBe(false)
 }
 

@@ -126,6 +126,11 @@ describe('a site in the trash', () => {
       level: 'easy',
       days: 1,
       max_opens: 1,
+      email_id: preview.id,
+      email: 'ada@example.com',
+      raw: 'ada@example.com',
+      emails: ['ada@example.com'],
+      confirm: true,
     }
     const withdrawing = [
       'delete_env',

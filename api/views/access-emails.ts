@@ -1,0 +1,61 @@
+import { z } from 'zod'
+import type { EmailWithLogins, listForeignAttempts } from '../../services/access/emails.ts'
+import { isoTime, isoTimeOrNull, time } from './fields.ts'
+
+export const AccessEmail = z
+  .object({
+    id: z.uuid(),
+    email: z.string(),
+    label: z.string().nullable(),
+    created_at: time,
+    last_login_at: time.nullable().describe('Null before the first login.'),
+    logins: z
+      .array(
+        z.object({
+          at: time,
+          name: z.string().nullable().describe('The label of the address.'),
+          device: z.string(),
+          ip_masked: z.string(),
+          result: z.string(),
+        }),
+      )
+      .describe('The last 20, newest first.'),
+  })
+  .meta({ id: 'AccessEmail' })
+
+export const AccessEmails = z
+  .object({
+    items: z.array(AccessEmail),
+    foreign_attempts: z
+      .array(z.object({ email_masked: z.string(), at: time, device: z.string() }))
+      .describe('The last 100 attempts with addresses that are not listed, newest first.'),
+    total: z.int().describe('How many addresses the site has.'),
+    limit: z.int().describe('How many addresses it may have.'),
+  })
+  .meta({ id: 'AccessEmails' })
+
+export const AddedEmails = z
+  .object({
+    added: z.int(),
+    duplicates: z.int().describe('How many were given more than once or are listed already.'),
+    invalid: z.array(z.string()).describe('The first 100 texts that are not plain addresses, each with at most 100 characters.'),
+    total: z.int().describe('How many addresses the site has now.'),
+  })
+  .meta({ id: 'AddedEmails' })
+
+export const emailView = ({ id, email, label, logins, ...row }: EmailWithLogins): z.input<typeof AccessEmail> => ({
+  id,
+  email,
+  label,
+  created_at: isoTime(row.created_at),
+  last_login_at: isoTimeOrNull(row.last_login_at),
+  logins: logins.map(({ at, device, ip_masked, result }) => ({ at, name: label, device, ip_masked, result })),
+})
+
+type Attempt = Awaited<ReturnType<typeof listForeignAttempts>>[number]
+
+export const attemptView = ({ email_masked, at, device }: Attempt): z.input<typeof AccessEmails>['foreign_attempts'][number] => ({
+  email_masked,
+  at: isoTime(at),
+  device,
+})

@@ -1,0 +1,53 @@
+import { sql } from 'kysely'
+import type { Tx } from '../transact.ts'
+
+/** The generations that travel with the route of a site to every edge. */
+const maxGenerations = 200
+
+/**
+ * Ends the visits of subjects, under the lock of the site; the caller bumps the route. Only a site that asks for codes has visits that know their
+ * subject, and those from before a switch of its mode are over.
+ */
+export async function endVisits(tx: Tx, siteId: string, subjects: readonly string[], now: Date): Promise<void> {
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('access_generations')
+    .columns(['site_id', 'subject', 'generation', 'raised_at'])
+    .expression((eb) =>
+      eb
+        .selectFrom('access_locks')
+        .select(['site_id', sql<string>`unnest(${subjects}::uuid[])`.as('subject'), sql<number>`1`.as('generation')])
+        .select(sql<Date>`${now}::timestamptz`.as('raised_at'))
+        .where('site_id', '=', siteId)
+        .where('mode', '=', 'email'),
+    )
+    .onConflict((conflict) =>
+      conflict.columns(['site_id', 'subject']).doUpdateSet({
+        generation: sql<number>`access_generations.generation + 1`,
+        raised_at: now,
+      }),
+    )
+    .executeTakeFirstOrThrow()
+  if (numInsertedOrUpdatedRows === 0n) return
+  const { count } = await tx
+    .selectFrom('access_generations')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('site_id', '=', siteId)
+    .executeTakeFirstOrThrow()
+  if (count > maxGenerations) await signOutEverybody(tx, siteId)
+}
+
+/** Ends all visits of a site that asks for codes, under its lock; the caller bumps the route. */
+export async function signOutEverybody(tx: Tx, siteId: string): Promise<void> {
+  await tx
+    .updateTable('access_locks')
+    .set({ epoch: sql<string>`gen_random_uuid()` })
+    .where('site_id', '=', siteId)
+    .where('mode', '=', 'email')
+    .execute()
+  await forgetGenerations(tx, siteId)
+}
+
+/** Visits of an earlier epoch are over, whatever their generation. */
+export async function forgetGenerations(tx: Tx, siteId: string): Promise<void> {
+  await tx.deleteFrom('access_generations').where('site_id', '=', siteId).execute()
+}
