@@ -46,6 +46,8 @@ const granted: Overlay = {
   cacheControl: (own) => (own === 'no-store' ? own : 'private, no-cache'),
   vary: 'Cookie, X-Plinth-Bypass',
   headers: [],
+  // browsers send the cookie along when another site below the same domain embeds a script or an image, which could read it that way
+  defaults: ['cross-origin-resource-policy', 'same-origin'],
 }
 
 /**

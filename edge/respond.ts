@@ -23,6 +23,8 @@ export interface Overlay {
   cacheControl(own: string): string
   /** Headers to add, as a flat list of names and values. */
   readonly headers: readonly string[]
+  /** Headers to add unless the response has its own, as a flat list of names in lower case and values. */
+  readonly defaults?: readonly string[]
   /** What the response depends on besides: names of request headers, for Vary. */
   readonly vary?: string
   /** The names of the headers, in lower case, that `_headers` cannot set besides those that it never can. */
@@ -128,9 +130,14 @@ function writeHead({ res, overlay }: Exchange, status: number, headers: string[]
     replaceValue(headers, 'Cache-Control', (own) => overlay.cacheControl(own))
     const { vary } = overlay
     if (vary !== undefined && !replaceValue(headers, 'Vary', (own) => `${own}, ${vary}`)) headers.push('Vary', vary)
-    headers.push(...overlay.headers)
+    headers.push(...overlay.headers, ...absentOf(overlay.defaults ?? [], headers))
   }
   res.writeHead(status, headers)
+}
+
+function absentOf(defaults: readonly string[], headers: readonly string[]): readonly string[] {
+  const names = headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase())
+  return defaults.filter((_, i) => !names.includes(defaults[i - (i % 2)] ?? ''))
 }
 
 /** @returns whether the flat list has the header */

@@ -102,7 +102,7 @@ describe('L02: a visit that passes', () => {
     )
   })
 
-  test('gets nothing that a shared cache keeps', async () => {
+  test('check 81: gets nothing that a shared cache keeps', async () => {
     await using pair = await openPair(locks.email)
     const judged = await judge(pair, combine({ states: grantedStates, paths, shapes: shapes.slice(0, 2), hosts: [firstHost] }))
     const { 'a visit': visit } = grantedStates

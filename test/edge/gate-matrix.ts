@@ -157,6 +157,7 @@ export const paths = [
     '/a%2f..%2findex.html',
   ],
   ['/INDEX.HTML', '/index.html?a=1&svc_s=1', '/?x', '/%00', '/%zz', '/style.css%20', 'http://site.plinth.test/index.html', '/#x'],
+  ['/index.html/x.css', '/about.css', '/;x.css', '/_astro/x.1a2b3c4d.js', '/x.js?v=1'],
   [
     '/__svc/',
     '/__svc/login',

@@ -4,7 +4,7 @@ import { gatePaths } from '../../core/visits.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { anybody } from '../../infra/crypto/visits.ts'
 import type { RouteBrand, RouteLock } from '../../services/feeds/locks.ts'
-import { type Ask, lockOf, openTestEdge, platformDomain, type TestEdge, visits } from './test-edge.ts'
+import { type Ask, type Files, lockOf, openTestEdge, platformDomain, type TestEdge, visits } from './test-edge.ts'
 
 const host = `site.${platformDomain}`
 const epoch = lockOf().epoch
@@ -86,6 +86,15 @@ describe('a closed site', () => {
     const unchanged = await edge.ask('/', { headers: { cookie, 'if-none-match': String(etag) } })
     expect([unchanged.status, unchanged.headers['cache-control']]).toEqual([304, 'private, no-cache'])
     expect((await edge.ask('/', { headers: { cookie, range: 'bytes=0-1' } })).body.toString()).toBe('ho')
+  })
+
+  test('check 70: other sites of the domain cannot embed what a visit opens, unless its owner lets them', async () => {
+    const policyOf = async (more: Files) => {
+      await edge.publish('site', { ...files, ...more }, { lock: lockOf(), version: ++version })
+      return (await edge.ask('/app.3f9a1c7be2d4.js', withVisit())).headers['cross-origin-resource-policy']
+    }
+    expect(await policyOf({})).toBe('same-origin')
+    expect(await policyOf({ _headers: '/*\n  Cross-Origin-Resource-Policy: same-site' })).toBe('same-site')
   })
 
   test('L06: a change of the password ends visits', async () => {
