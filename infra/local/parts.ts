@@ -7,6 +7,7 @@ import { startMainProcess } from './main-process.ts'
 import { startPostgres } from './postgres.ts'
 import type { Prepared } from './prepare.ts'
 import { prepareDatabase } from './prepare-database.ts'
+import { endVisitsAfterRestore } from './restored.ts'
 import { type Start, supervise } from './supervisor.ts'
 import { startTemporal } from './temporal.ts'
 import { type FindToolOptions, findTool } from './tools.ts'
@@ -61,6 +62,7 @@ export function openParts(prepared: Prepared, resources: AsyncDisposableStack, o
       }
       const ready = url as string
       await timed('database schema', report, () => prepareDatabase(ready))
+      await endVisitsAfterRestore(config.dataDir, ready)
       return ready
     },
 

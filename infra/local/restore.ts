@@ -6,6 +6,7 @@ import { ConfigError, loadConfig } from '../config.ts'
 import { copyTree, exists, savedSecrets } from './backup-folder.ts'
 import { claimDataDir } from './data-dir.ts'
 import { claimReachableFolder } from './place.ts'
+import { markRestored } from './restored.ts'
 import { serviceUser } from './service-user.ts'
 
 const usage = `Puts a backup of npm run backup into a new data directory; npm start then goes on with it.
@@ -35,6 +36,7 @@ async function restore(backup: string): Promise<string> {
   // the copy lacks the empty folders' content, and the server insists on who owns it
   const user = await serviceUser()
   if (user) await execa('chown', ['-R', `${user.uid}:${user.gid}`, partial])
+  await markRestored(dataDir)
   await rename(partial, postgres)
   return dataDir
 }

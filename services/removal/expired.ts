@@ -1,6 +1,7 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
 import { notificationPeriodMs } from '../../core/notifications.ts'
+import { visitPeriodMs } from '../../core/visits.ts'
 import { webhookEventPeriodMs } from '../../core/webhooks.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { deleteInSteps } from '../../infra/db/delete-in-steps.ts'
@@ -23,6 +24,9 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   ['access_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
   // their codes are over within minutes
   ['mails', sql`kind = 'access_code' and created_at < ${before(now, dayMs)}`],
+  // a code is valid for minutes, and a visit that an earlier generation let in for 30 days
+  ['access_codes', sql`created_at < ${before(now, dayMs)}`],
+  ['access_generations', sql`raised_at < ${before(now, visitPeriodMs)}`],
   ['form_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
   ['autoreply_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
   ['notifications', sql`created_at < ${before(now, notificationPeriodMs)}`],

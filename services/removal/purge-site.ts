@@ -1,5 +1,6 @@
 import { quarantinePeriodMs } from '../../core/limits.ts'
 import { domainChangedSignal } from '../../workflows/contract/domains.ts'
+import { deleteAccessOfSite, deleteLoginsOfSite } from '../access/remove.ts'
 import { deleteDeliveryOfSite } from '../autoreply/delivery-files.ts'
 import { deleteAutoreplyOfSite, deleteRepliesOfSite } from '../autoreply/remove.ts'
 import { grantFreePermits } from '../builds/permits.ts'
@@ -36,6 +37,7 @@ export async function purgeSite(
   const deploys = await purgeDeploys(services, site_id, progress)
   await deleteSubmissionsOfSite(db, site_id)
   await deleteRepliesOfSite(db, site_id)
+  await deleteLoginsOfSite(db, site_id)
   await remove(services, site_id, project_id)
   log.info({ site_id, project_id, deploys }, 'site removed for good')
   return 'purged'
@@ -78,6 +80,7 @@ function remove(services: Services, siteId: string, projectId: string): Promise<
     await deleteFormsOfSite(tx, siteId)
     await deleteAutoreplyOfSite(tx, siteId)
     await deleteDeliveryOfSite(tx, { id: siteId, project_id: projectId }, now)
+    await deleteAccessOfSite(tx, { id: siteId, project_id: projectId }, now)
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
     if (await finishErasure(tx, project, now))
       tx.afterCommit(() => services.log.info({ project_id: projectId }, 'project erased'))

@@ -1,0 +1,31 @@
+import { sql } from 'kysely'
+import type { Db } from '../../infra/db/database.ts'
+import { deleteInSteps } from '../../infra/db/delete-in-steps.ts'
+import type { SiteRow } from '../sites/sites.ts'
+import { dropBlobs } from '../storage/blobs.ts'
+import type { Tx } from '../transact.ts'
+
+/** Deletes the logins, the codes and their emails of a site that lets nobody in any more, in small steps. May be repeated. */
+export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> {
+  await deleteInSteps(db, 'access_logins', sql`site_id = ${siteId}`)
+  await deleteInSteps(db, 'access_codes', sql`site_id = ${siteId}`)
+  await deleteInSteps(db, 'mails', sql`kind = 'access_code' and about = ${siteId}`)
+}
+
+const tables = ['access_logins', 'access_codes', 'access_generations', 'access_emails', 'access_locks'] as const
+
+/** Deletes what is left of the access to a site, under its lock and that of its project. */
+export async function deleteAccessOfSite(
+  tx: Tx,
+  { id, project_id }: Pick<SiteRow, 'id' | 'project_id'>,
+  now: Date,
+): Promise<void> {
+  for (const table of tables) await tx.deleteFrom(table).where('site_id', '=', id).execute()
+  const brands = await tx
+    .deleteFrom('access_brands')
+    .where('site_id', '=', id)
+    .returning(['logo_sha256', 'favicon_sha256'])
+    .execute()
+  const images = brands.flatMap(({ logo_sha256, favicon_sha256 }) => [logo_sha256, favicon_sha256].filter((one) => one !== null))
+  await dropBlobs(tx, project_id, images, now)
+}
