@@ -194,11 +194,11 @@ function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, a
   }
 }
 
-/** Runs work whose duration the visitor must not see. */
-function runAfterwards({ log }: Deps, koa: Koa, work: () => Promise<void>): void {
-  koa.res.once('close', () => {
-    work().catch((error: unknown) => log.error({ err: error }, 'work after a login page failed'))
-  })
+/** Runs work whose duration the visitor must not see, also for a visitor who has left already. */
+function runAfterwards({ log }: Deps, { res }: Koa, work: () => Promise<void>): void {
+  const run = () => void work().catch((error: unknown) => log.error({ err: error }, 'work after a login page failed'))
+  if (res.destroyed || res.socket === null || res.socket.destroyed) run()
+  else res.once('close', run)
 }
 
 function showPage(koa: Koa, { brand }: SiteAt, state: GateState, to: string): void {

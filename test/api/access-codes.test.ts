@@ -1,4 +1,7 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
 import { Writable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
 import type { KyselyPlugin } from 'kysely'
 import { pino } from 'pino'
@@ -12,6 +15,7 @@ import { startMailServer } from '../infra/mail-server.ts'
 import { deployFiles, page, randomName } from '../make.ts'
 import { operatorToken, secretKey, type TestProject, type World, world } from '../world.ts'
 import { type ClosedSite, type LoginAnswer, type LoginOptions, makeClosedSite, visitOf } from './closed-site.ts'
+import { newAddress } from './form-site.ts'
 
 const minuteMs = 60_000
 const written: string[] = []
@@ -354,6 +358,27 @@ test('E02: the email is in the language of the page', async () => {
   expect(asked.body).toContain('<html lang="ru">')
   expect(mailsTo(email)[0]?.subject).toContain('Код')
   expect(mailsTo(email)[0]?.html).toContain('<html lang="ru">')
+})
+
+test('E02: a visitor who leaves before the answer gets the code as well', async () => {
+  const emails = await Promise.all(Array.from({ length: 6 }, () => list()))
+  for (const [i, { email }] of emails.entries()) {
+    const form = new URLSearchParams({ email, to: '/' }).toString()
+    const headers = { host: site.host, origin: site.url, 'x-forwarded-for': newAddress(), 'content-length': `${form.length}` }
+    const outgoing = request(w.base + gatePaths.email, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/x-www-form-urlencoded' },
+    })
+    outgoing.on('error', () => undefined)
+    outgoing.end(form)
+    await once(outgoing, 'finish')
+    await pause(4 * i)
+    outgoing.destroy()
+  }
+  const codes = () => w.db.selectFrom('access_codes').select('email').where('site_id', '=', site.id).execute()
+  // those that left first may have sent nothing
+  await expect.poll(async () => (await codes()).length).toBeGreaterThan(0)
+  for (const { email } of await codes()) expect(await codeTo(email)).toMatch(/^\d{6}$/)
 })
 
 test('E02: a code that the mail server puts off beyond its end is not sent any more', async () => {

@@ -69,6 +69,26 @@ test('L06: a visit is over as soon as the lock changes', async () => {
   expect([before?.subject, await visitOf(site, answer)]).toEqual([anybody, undefined])
 })
 
+test('L02 L05 L06: a password that an operation sets opens the site, until it is changed or the lock is removed', async () => {
+  const { key } = owner
+  const open = await makeSite(w, owner)
+  await deployFiles(w, owner, open.id, [page('the content')])
+  const { host } = new URL(open.url)
+  const access = `/api/v1/sites/${open.id}/access`
+  const close = async (json: object) => (await w.call(`PUT ${access}`, { key, json })).body.password
+  const enter = (text: string) => post(w, gatePaths.password, { password: text, to: '/' }, { host })
+  const shows = (cookie = '') => expect.poll(async () => (await w.visit(open.subdomain, '/', { cookie })).status)
+  const first = await close({ level: 'medium' })
+  await shows().toBe(401)
+  const { cookie } = await enter(first)
+  await shows(cookie).toBe(200)
+  const second = await close({ password: 'пароль №1' })
+  await shows(cookie).toBe(401)
+  expect([(await enter(first)).status, (await enter(second)).status]).toEqual([401, 303])
+  expect((await w.call(`DELETE ${access}`, { key })).status).toBe(200)
+  await shows().toBe(200)
+})
+
 test('check 72: over https the cookie is bound to the host, and a visit belongs to one host of one site', async () => {
   const answer = await login(password, { headers: { 'x-forwarded-proto': 'https' } })
   expect(answer.headers['set-cookie']?.[0]).toMatch(
