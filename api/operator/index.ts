@@ -1,14 +1,18 @@
 import type { Operation } from '../operation.ts'
 import { emailOperations } from './emails.ts'
 import { projectOperations } from './projects.ts'
+import { siteOperations } from './sites.ts'
 import { storageOperations } from './storage.ts'
 
 export const operatorTags = { Operator: 'Everything that the operator of the installation does, with the operator token.' }
 
 /** Every operation of the operator token. An address that sends many wrong tokens gets 429. */
-export const operatorOperations: readonly Operation[] = [...projectOperations, ...emailOperations, ...storageOperations].map(
-  (op) => ({
-    ...op,
-    errors: [...op.errors, 429],
-  }),
-)
+export const operatorOperations: readonly Operation[] = [
+  ...projectOperations,
+  ...siteOperations,
+  ...emailOperations,
+  ...storageOperations,
+].map((op) => ({
+  ...op,
+  errors: [...op.errors, 429],
+}))

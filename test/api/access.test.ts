@@ -320,10 +320,23 @@ describe('E01 L10 Z02: emailed codes', () => {
 
   test('are allowed on every plan by the option of the site', async () => {
     const site = await makeAccess(await w.project('free'))
-    await w.db.updateTable('sites').set({ email_access: true }).where('id', '=', site.id).execute()
+    const option = (json: object) => w.call(`PATCH /operator/v1/sites/${site.id}`, { key: operatorToken, json })
+    expect((await option({ email_access: true })).body).toMatchObject({ id: site.id, email_access: true })
     expect((await site.get()).entitlements).toEqual({ password: false, email_code: true })
     expect((await site.call('POST', '/email-mode', { json: {} })).body.mode).toBe('email')
     expect((await site.call('POST', '/bypass')).status).toBe(200)
+    expect((await option({ email_access: false })).status).toBe(200)
+    expect((await site.get()).mode).toBe('email')
+    expect((await site.call('POST', '/email-mode', { json: {} })).status).toBe(402)
+  })
+
+  test('E38: the option of an unknown site is a 404, and its value must be true or false', async () => {
+    const option = (id: string, json: object) => w.call(`PATCH /operator/v1/sites/${id}`, { key: operatorToken, json })
+    const { id } = await makeAccess()
+    expect((await option('00000000-0000-7000-8000-000000000000', { email_access: true })).status).toBe(404)
+    expect((await option('x', { email_access: true })).status).toBe(404)
+    expect([(await option(id, {})).status, (await option(id, { email_access: 'yes' })).status]).toEqual([422, 422])
+    expect((await w.call(`PATCH /operator/v1/sites/${id}`, { key: owner.key, json: { email_access: true } })).status).toBe(401)
   })
 
   test('keep the end and the limits of the lock, and delete its password', async () => {

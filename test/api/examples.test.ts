@@ -55,6 +55,10 @@ const ofOperator: Record<string, () => Promise<Input>> = {
   get_project: ofProject,
   update_project: async () => ({ ...(await ofProject()), plan: 'pro' }),
   erase_project: async () => ({ ...(await ofProject()), confirm: true }),
+  async update_site_options() {
+    const site = await makeSite(w, await w.project('start'))
+    return { site_id: site.id, email_access: true }
+  },
   create_key: async () => ({ ...(await ofProject()), name: 'CI', scope: 'editor' }),
   list_keys: ofProject,
   async revoke_key() {
