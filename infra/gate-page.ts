@@ -32,8 +32,8 @@ export interface GateBrand {
 }
 
 const css = `
-:root{--bad:#b3261e;--focus:#0b57d0}
-@media (prefers-color-scheme:dark){:root{--bad:#f2b8b5;--focus:#8ab4f8}}
+:root{--bad:#b3261e;--focus:#0b57d0;--field:#fff}
+@media (prefers-color-scheme:dark){:root{--bad:#f2b8b5;--focus:#8ab4f8;--field:#1c2024}}
 body{grid-template-columns:minmax(0,24rem)}
 main{max-width:none;overflow-wrap:anywhere}
 .logo{display:block;max-width:min(12rem,100%);max-height:6rem;margin:0 0 1.5rem}
@@ -44,7 +44,7 @@ form{margin:1.5rem 0 0}
 form+form{margin-top:1rem}
 label{display:block;margin:0 0 .375rem;font-weight:600}
 input,button{width:100%;min-height:3rem;border-radius:.5rem;font:inherit}
-input{padding:.5rem .75rem;border:1px solid var(--dim);background:transparent;color:inherit}
+input{padding:.5rem .75rem;border:1px solid var(--dim);background:var(--field);color:inherit}
 input[aria-invalid]{border:2px solid var(--bad)}
 .code{font-variant-numeric:tabular-nums;letter-spacing:.25em}
 button{margin:1rem 0 0;padding:.5rem 1rem;border:1px solid var(--ink);background:var(--ink);color:var(--paper);font-weight:600;cursor:pointer}
@@ -74,7 +74,7 @@ const noIcon = 'data:,'
 
 /**
  * The login page of a closed site. What the owner and the visitor wrote is text. Without a brand, nothing on the page says what the site is.
- * @param to path of the site that the forms return to
+ * @param to path of the site that the forms return to; what is none, and a very long one, becomes `/`
  */
 export function gatePage(shown: {
   readonly lang: PageLanguage
@@ -83,7 +83,7 @@ export function gatePage(shown: {
   readonly to: string
 }): { status: number; headers: readonly string[]; body: Buffer } {
   const { lang, state, brand } = shown
-  const to = shown.to.length > maxToLength ? '/' : shown.to
+  const to = shown.to.length <= maxToLength && /^\/(?![/\\])/.test(shown.to) ? shown.to : '/'
   const error = state.kind === 'ended' ? undefined : state.error
   const texts = gateTexts[lang]
   const asks = texts[state.kind]
@@ -141,10 +141,7 @@ function stepOf(state: GateState, { lang, to }: { lang: PageLanguage; to: string
   const texts = gateTexts[lang]
   if (state.kind === 'ended') return [`<p>${escapeHtml(texts.ended.hint)}</p>`]
   const email = state.kind === 'code' ? state.email.slice(0, maxEmailLength) : ''
-  const hidden = [
-    ['to', to],
-    ...(state.kind === 'code' ? [['email', email] as const, ['challenge', state.challenge] as const] : []),
-  ] as const
+  const hidden = hiddenInputs([['to', to], ...(state.kind === 'code' ? codeNames(email, state.challenge) : [])])
   const { hint, label, button } = texts[state.kind]
   const alert = state.error === undefined ? undefined : texts.errors[state.error](state.kind)
   const field = fields[state.kind]
@@ -153,27 +150,27 @@ function stepOf(state: GateState, { lang, to }: { lang: PageLanguage; to: string
     `<p id="hint">${escapeHtml(hint).replace('{email}', () => `<bdi>${escapeHtml(email)}</bdi>`)}</p>`,
     `<form method="post" action="${gatePaths[state.kind]}">`,
     ...(alert === undefined ? [] : [`<p class="error" id="error" role="alert">${escapeHtml(alert)}</p>`]),
-    hiddenInputs(hidden),
+    hidden,
     `<label for="field">${escapeHtml(label)}</label>`,
-    `<input id="field" name="${field.name}" type="${field.type}" ${field.attributes} aria-describedby="${described}"${alert === undefined ? '' : ' aria-invalid="true"'} required autofocus>`,
+    `<input id="field" name="${field.name}" type="${field.type}" ${field.attributes} aria-describedby="${described}"${isAboutTheField(state.error) ? ' aria-invalid="true"' : ''} required autofocus>`,
     `<button>${escapeHtml(button)}</button>`,
     '</form>',
-    ...(state.kind === 'code' ? otherWays({ lang, to, email, challenge: state.challenge }) : []),
+    ...(state.kind === 'code' ? otherWays({ lang, to, hidden }) : []),
   ]
 }
 
+/** What names the code that a form is about: the form that asks for a new one is shown again with them when that is too soon. */
+const codeNames = (email: string, challenge: string) => [['email', email] as const, ['challenge', challenge] as const]
+
+/** Whether another answer helps. */
+const isAboutTheField = (error: GateError | undefined) => error === 'wrong' || error === 'expired'
+
 /** For those whose code does not arrive. */
-function otherWays(step: { lang: PageLanguage; to: string; email: string; challenge: string }): string[] {
-  const { lang, to, email, challenge } = step
+function otherWays({ lang, to, hidden }: { lang: PageLanguage; to: string; hidden: string }): string[] {
   const { again, other } = gateTexts[lang].code
   return [
     '<div class="others">',
-    `<form method="post" action="${gatePaths.email}">${hiddenInputs([
-      ['to', to],
-      ['email', email],
-      // asking too early shows this page again
-      ['challenge', challenge],
-    ])}<button class="plain">${escapeHtml(again)}</button></form>`,
+    `<form method="post" action="${gatePaths.email}">${hidden}<button class="plain">${escapeHtml(again)}</button></form>`,
     `<a href="${escapeHtml(to)}">${escapeHtml(other)}</a>`,
     '</div>',
   ]

@@ -71,7 +71,10 @@ export const gateTexts: Readonly<Record<PageLanguage, Texts>> = {
           code: 'The code is not right. Check it and try again.',
           ended: 'Access has ended.',
         })[step],
-      wait: (step) => `There were too many tries. Wait a little and ${step === 'email' ? 'ask for a code' : 'try'} again.`,
+      wait: (step) =>
+        step === 'code'
+          ? 'This is too soon. Wait a minute, then try again or ask for a new code.'
+          : `There were too many tries. Wait a minute and ${step === 'email' ? 'ask for a code' : 'try'} again.`,
       full: () => 'All visits that the owner allowed have been used. Ask the owner for access.',
       expired: () => 'The code is no longer valid. Ask for a new one.',
       origin: () => 'The form was not sent from this page. Try again here.',
@@ -115,7 +118,10 @@ export const gateTexts: Readonly<Record<PageLanguage, Texts>> = {
           code: 'Неверный код. Проверьте его и попробуйте ещё раз.',
           ended: 'Доступ закончился.',
         })[step],
-      wait: (step) => `Слишком много попыток. Подождите немного и ${step === 'email' ? 'запросите код' : 'попробуйте'} ещё раз.`,
+      wait: (step) =>
+        step === 'code'
+          ? 'Слишком рано. Подождите минуту, затем попробуйте ещё раз или запросите новый код.'
+          : `Слишком много попыток. Подождите минуту и ${step === 'email' ? 'запросите код' : 'попробуйте'} ещё раз.`,
       full: () => 'Все посещения, которые разрешил владелец, использованы. Попросите у него доступ.',
       expired: () => 'Код больше не действует. Запросите новый.',
       origin: () => 'Форма отправлена не с этой страницы. Попробуйте ещё раз здесь.',

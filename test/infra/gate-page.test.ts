@@ -69,7 +69,8 @@ test('L02: the form posts to the path of its step and carries the page that was 
   expect(actions).toEqual(['/__svc/login', '/__svc/login/email', '/__svc/login/code'])
   for (const state of asked) {
     expect(htmlOf(state, { to: '/a?b=1&c="2"' })).toContain('name="to" value="/a?b=1&amp;c=&quot;2&quot;"')
-    expect(htmlOf(state, { to: `/${'a'.repeat(3000)}` })).toContain('name="to" value="/"')
+    for (const to of [`/${'a'.repeat(3000)}`, '//host', '/\\\\host', 'javascript:alert(1)', ''])
+      expect(htmlOf(state, { to })).toContain('name="to" value="/"')
   }
 })
 
@@ -85,6 +86,7 @@ test('L02: an error is announced, and describes the field', () => {
   const html = htmlOf({ kind: 'password', error: 'wrong' })
   expect(html).toContain('<p class="error" id="error" role="alert">The password is not right.')
   expect(html).toContain('aria-describedby="error hint" aria-invalid="true"')
+  expect(htmlOf({ kind: 'password', error: 'wait' })).toContain('aria-describedby="error hint" required')
   expect(htmlOf({ kind: 'password' })).not.toContain('role="alert"')
 })
 
