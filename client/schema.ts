@@ -1024,6 +1024,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/access/brand": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set how the login page looks
+         * @description Sets the title, the text and the images of the page on which visitors of a closed site log in. What is left out stays; null erases a field. The site may be open: the page is shown once it is closed.
+         *
+         *     Needs the `editor` scope.
+         */
+        patch: operations["set_site_access_brand"];
+        trace?: never;
+    };
     "/api/v1/sites/{site_id}/access/bypass": {
         parameters: {
             query?: never;
@@ -6065,6 +6087,99 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_access_brand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Studio North",
+                 *       "description": "Drafts for our clients. Ask us for the password.",
+                 *       "logo_rounded": true
+                 *     }
+                 */
+                "application/json": {
+                    /** @description The heading of the page. */
+                    title?: string | null;
+                    /** @description The text below the title. It is shown as text, with its lines. */
+                    description?: string | null;
+                    /** @description Another name of description; give one of them. */
+                    text?: string | null;
+                    /** @description A PNG, JPEG, GIF or WebP image of at most 1 MB, in base64, which is made at most 512 pixels wide and high. */
+                    logo_base64?: string | null;
+                    /** @description Whether the logo has a frame. */
+                    logo_framed?: boolean | null;
+                    /** @description Whether the logo has round corners. */
+                    logo_rounded?: boolean | null;
+                    /** @description The icon of the page in the browser: site leaves it to the site, whose own icon browsers see after the login; custom is favicon_base64; none shows none. */
+                    favicon_mode?: ("site" | "custom" | "none") | null;
+                    /** @description A PNG, JPEG, GIF or WebP image of at most 1 MB, in base64, which is made 64 pixels wide and high. Without favicon_mode, it is shown at once. */
+                    favicon_base64?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "password",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": "http://notes.plinth.localhost:8080/__svc/brand/logo.webp",
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];

@@ -10,6 +10,7 @@ import {
   set_site_email_access,
   set_site_password,
 } from './access.ts'
+import { set_site_access_brand } from './access-brand.ts'
 import {
   add_site_access_email,
   add_site_access_emails,
@@ -144,6 +145,7 @@ export const operations: readonly Operation[] = [
   set_site_access_email_label,
   remove_site_access_email,
   remove_site_access_emails,
+  set_site_access_brand,
   rotate_access_bypass,
   remove_access_bypass,
   get_forms_overview,

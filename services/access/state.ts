@@ -1,25 +1,10 @@
-import type { Selectable } from 'kysely'
 import { paymentRequired } from '../../core/errors.ts'
 import { type PlanName, planAllows, planFor } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
-import type { AccessMode, DB } from '../../infra/db/schema.ts'
+import type { AccessMode } from '../../infra/db/schema.ts'
+import { type AccessBrand, findBrand } from './brand.ts'
 import { countEmails } from './emails.ts'
 import { findLock, type LockRow } from './locks.ts'
-
-/** How the login page of a site looks. */
-export type AccessBrand = Omit<Selectable<DB['access_brands']>, 'site_id' | 'project_id'>
-
-const unset: AccessBrand = {
-  title: null,
-  description: null,
-  logo_sha256: null,
-  logo_size: null,
-  logo_framed: false,
-  logo_rounded: false,
-  favicon_mode: 'site',
-  favicon_sha256: null,
-  favicon_size: null,
-}
 
 /** Everything that is shown of the access to a site. */
 export interface AccessState {
@@ -30,13 +15,7 @@ export interface AccessState {
 
 export async function readAccess(db: Db, siteId: string): Promise<AccessState> {
   const lock = await findLock(db, siteId)
-  const brand = await db
-    .selectFrom('access_brands')
-    .select(['title', 'description', 'logo_sha256', 'logo_size', 'logo_framed', 'logo_rounded'])
-    .select(['favicon_mode', 'favicon_sha256', 'favicon_size'])
-    .where('site_id', '=', siteId)
-    .executeTakeFirst()
-  return { lock, emails_count: await countEmails(db, siteId), brand: brand ?? unset }
+  return { lock, emails_count: await countEmails(db, siteId), brand: await findBrand(db, siteId) }
 }
 
 /** Whether a site may be closed with emailed codes. */

@@ -98,6 +98,7 @@ const tables = [
   'git_connections',
   'git_deliveries',
   'git_previews',
+  'access_brands',
   'access_locks',
   'access_emails',
   'access_generations',

@@ -85,6 +85,7 @@ test('O03: every example of the document runs as it is', async () => {
     'import_site_access_emails',
     'set_site_access_email_label',
     'remove_site_access_emails',
+    'set_site_access_brand',
     'set_submission_status',
     'set_form_settings',
     'set_autoreply',

@@ -208,6 +208,7 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
       emails: ['ada@example.com'],
       confirm: true,
     }),
+    set_site_access_brand: async () => ({ ...(await ofClosedSite()), logo_base64: smallImage.toString('base64') }),
     rotate_access_bypass: ofClosedSite,
     remove_access_bypass: ofClosedSite,
     get_forms_overview: async () => ({}),

@@ -66,6 +66,7 @@ async function callAccessTools(call: Call, rest: (path: string) => Promise<any>,
     '2030-01-31T18:00:00.000Z',
   )
   expect((await call('set_site_access_opens', { site_id, max_opens: 3 })).max_opens).toBe(3)
+  expect((await call('set_site_access_brand', { site_id, title: 'Studio North' })).brand.title).toBe('Studio North')
   expect((await call('rotate_access_bypass', { site_id })).token).toMatch(/^[\w-]{43}$/)
   expect((await call('remove_access_bypass', { site_id })).closed).toBe(true)
   expect((await call('set_site_email_access', { site_id })).mode).toBe('email')
