@@ -282,6 +282,45 @@ test('E07: a visit is over when the generation of its subject is raised, and a l
   expect(await visitOf(site, again)).toMatchObject({ subject: id, generation: 1 })
 })
 
+test('E03 E07 L06: of a login that races the removal of its address, nothing is left that opens the site', async () => {
+  const { key } = owner
+  const emailsPath = `/api/v1/sites/${site.id}/access/emails`
+  await deployFiles(w, owner, site.id, [page('the content')])
+  const granted: string[] = []
+  for (let i = 0; i < 8; i++) {
+    const email = newEmail()
+    const { status, body } = await w.call(`POST ${emailsPath}`, { key, json: { email } })
+    expect([status, JSON.stringify(body).includes(email)]).toEqual([200, true])
+    const { id } = await w.db.selectFrom('access_emails').select('id').where('email', '=', email).executeTakeFirstOrThrow()
+    const challenge = challengeOf(await ask(email))
+    const code = await codeTo(email)
+    const removal = async () => {
+      await pause(3 * i)
+      return await w.call(`DELETE ${emailsPath}/${id}`, { key })
+    }
+    const [entered, removed] = await Promise.all([enter(email, challenge, code), removal()])
+    expect([[303, 401].includes(entered.status), removed.status]).toEqual([true, 200])
+    if (entered.cookie !== undefined) granted.push(entered.cookie)
+  }
+  for (const cookie of granted) await expect.poll(async () => (await w.visit(site.subdomain, '/', { cookie })).status).toBe(401)
+  expect((await w.visit(site.subdomain)).body).not.toContain('the content')
+})
+
+test('E03: the list of addresses shows who has logged in, from which device, and foreign attempts', async () => {
+  const { key } = owner
+  const emailsPath = `/api/v1/sites/${site.id}/access/emails`
+  const email = newEmail()
+  await w.call(`POST ${emailsPath}`, { key, json: { email, label: 'Ada' } })
+  await enter(email, challengeOf(await ask(email)), await codeTo(email), { headers: chrome, address: '192.0.2.9' })
+  await ask('eve@mail.example', { headers: chrome })
+  const read = async () => (await w.call(`GET ${emailsPath}`, { key })).body
+  await expect.poll(async () => (await read()).foreign_attempts.length).toBe(1)
+  const { items, foreign_attempts } = await read()
+  const login = { name: 'Ada', device: 'Chrome on Windows', ip_masked: '192.0.2.0/24', result: 'success' }
+  expect(items).toMatchObject([{ email, label: 'Ada', last_login_at: expect.any(String), logins: [login] }])
+  expect(foreign_attempts).toMatchObject([{ email_masked: 'e***@m***.example', device: 'Chrome on Windows' }])
+})
+
 test('L08 check 73: 20 people at the same time never exceed max_opens', async () => {
   await site.change({ max_opens: 3 })
   const people = await Promise.all(
