@@ -2139,6 +2139,7 @@ export interface components {
                 name: string | null;
                 device: string;
                 ip_masked: string;
+                /** @description One of success, wrong_code, limit_reached: with the last one, all opens of the site were used up. */
                 result: string;
             }[];
         };

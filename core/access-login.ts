@@ -7,8 +7,10 @@ export const codeDigits = 6
 export const maxLoginsKept = 20
 export const maxForeignAttemptsKept = 100
 
+/** What a login with a code of a listed address came to; `limit_reached`: the code was right, but all opens were used up. */
+export const loginResults = ['success', 'wrong_code', 'limit_reached'] as const
 /** What a row of the login log tells. `unlisted`: somebody asked for a code to an address that is not listed. */
-export type LoginResult = 'success' | 'wrong_code' | 'limit_reached' | 'unlisted'
+export type LoginResult = (typeof loginResults)[number] | 'unlisted'
 
 /** An address as it is shown to owners who did not list it: `a***@e***.com`. */
 export function maskedEmail(email: string): string {

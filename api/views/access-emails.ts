@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { loginResults } from '../../core/access-login.ts'
 import type { EmailWithLogins, listForeignAttempts } from '../../services/access/emails.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
@@ -16,7 +17,9 @@ export const AccessEmail = z
           name: z.string().nullable().describe('The label of the address.'),
           device: z.string(),
           ip_masked: z.string(),
-          result: z.string(),
+          result: z
+            .string()
+            .describe(`One of ${loginResults.join(', ')}: with the last one, all opens of the site were used up.`),
         }),
       )
       .describe('The last 20, newest first.'),
