@@ -143,7 +143,11 @@ export const set_site_access_expiry = operation({
   input: z.object({
     site_id,
     days: z.int().min(1).max(maxExpiryDays).optional().describe('Counts from the current end, or from now without one.'),
-    until: z.iso.datetime({ offset: true }).optional().describe('An instant within ten years, such as 2030-01-31T18:00:00Z.'),
+    until: z.iso
+      .datetime({ offset: true })
+      .max(40)
+      .optional()
+      .describe('An instant within ten years, such as 2030-01-31T18:00:00Z.'),
     clear: z.literal(true).optional().describe('Removes the end.'),
   }),
   example: { days: 30 },
