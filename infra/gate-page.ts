@@ -40,6 +40,7 @@ main{max-width:none;overflow-wrap:anywhere}
 .framed{padding:.5rem;border:1px solid var(--line);background:#fff}
 .rounded{border-radius:1rem}
 .text{white-space:pre-line}
+bdi{display:inline-block;max-width:100%}
 form{margin:1.5rem 0 0}
 form+form{margin-top:1rem}
 label{display:block;margin:0 0 .375rem;font-weight:600}
