@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maskedEmail } from '../../core/access-login.ts'
 import { recordLogin } from '../../services/access/login-log.ts'
+import { deleteExpired } from '../../services/removal/expired.ts'
 import { makeSite } from '../make.ts'
 import { type CallOptions, operatorToken, type TestProject, type World, world } from '../world.ts'
 
@@ -306,4 +307,23 @@ test('E38: a suspended project may not add addresses, and may remove them', asyn
 test('addresses can be listed beforehand on any plan: only closing the site is gated', async () => {
   const site = await makeList(await w.project('free'), false)
   expect((await site.add('ada@example.com')).email).toBe('ada@example.com')
+})
+
+test('codes are deleted after a day, and generations when no visit can be older', async () => {
+  const site = await makeList()
+  await site.bulk(many(2).join('\n'))
+  await site.remove({ emails: many(1), confirm: true })
+  const code = { site_id: site.id, email: 'reader-1@example.com', code_sha256: 'x', created_at: new Date() }
+  await w.db.insertInto('access_codes').values(code).execute()
+  const codes = () => w.db.selectFrom('access_codes').select('id').where('site_id', '=', site.id).execute()
+  const after = async (days: number) => {
+    await deleteExpired(w.db, new Date(Date.now() + days * 86_400_000))
+    return [(await codes()).length, (await site.generations()).length]
+  }
+  expect([await after(0.9), await after(1.1), await after(29), await after(31)]).toEqual([
+    [1, 1],
+    [0, 1],
+    [0, 1],
+    [0, 0],
+  ])
 })
