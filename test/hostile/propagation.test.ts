@@ -1,13 +1,10 @@
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openEdge } from '../../edge/edge.ts'
-import { createLogger } from '../../infra/log.ts'
-import { type Answer, ask } from '../edge/test-edge.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { report } from './platform.ts'
+import { openTwoEdges, p99, type TwoEdges } from './two-edges.ts'
 
 const changes = 100
 const unannounced = 20
@@ -17,34 +14,14 @@ const pollMs = 5000
 
 let w: World
 let project: TestProject
-let ports: readonly number[]
+let edges: TwoEdges
 const stack = new AsyncDisposableStack()
 beforeAll(async () => {
   w = stack.use(await world())
   project = await w.project('enterprise')
-  const { platformDomain, base: baseUrl, preview: previewUrl } = w.config.urls
-  const shared = { platformDomain, baseUrl, previewUrl, databaseUrl: w.database.url, cas: w.cas }
-  const open = async (name: string) => {
-    const own = { snapshotDir: join(w.dir, name), listen: { port: 0 }, log: createLogger('edge', 'silent') }
-    return stack.use(await openEdge({ ...shared, ...own })).port ?? 0
-  }
-  ports = [await open('edge-1'), await open('edge-2')]
+  edges = stack.use(await openTwoEdges(w))
 })
 afterAll(() => stack.disposeAsync())
-
-/** Waits until both edges answer as wanted. Answers how many milliseconds that took. */
-async function shown(subdomain: string, wanted: (answer: Answer) => boolean): Promise<number> {
-  const startedAt = performance.now()
-  const host = `${subdomain}.${w.config.urls.platformDomain}`
-  await Promise.all(
-    ports.map(async (port) => {
-      while (!wanted(await ask(port, '/', { host }))) await pause(5)
-    }),
-  )
-  return performance.now() - startedAt
-}
-
-const p99 = (values: number[]) => Math.round(values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? 0)
 
 test('10: an activation is served by both edges at once', async () => {
   const { id, subdomain } = await makeSite(w, project)
@@ -54,7 +31,7 @@ test('10: an activation is served by both edges at once', async () => {
   for (let i = 0; i < changes; i++) {
     const answer = await w.call(`POST /api/v1/deploys/${sides[i % 2]}/activate`, { key: project.key })
     expect(answer.status).toBe(200)
-    took.push(await shown(subdomain, ({ body }) => body.includes(`side ${i % 2}`)))
+    took.push(await edges.shown(subdomain, ({ body }) => body.includes(`side ${i % 2}`)))
   }
   report('10', `p99 ${p99(took)} ms after the answer, ${changes} activations, two edges`, '300 ms')
   expect(p99(took)).toBeLessThan(longestMs)
@@ -69,7 +46,7 @@ test('10: a change whose notification was lost is served by both edges after the
       await pause((i * pollMs) / unannounced)
       const silent = sql`version = version + 1, route_changed_at = clock_timestamp()`
       await sql`update sites set enabled = false, ${silent} where id = ${id}`.execute(w.db)
-      return await shown(subdomain, ({ status }) => status === 503)
+      return await edges.shown(subdomain, ({ status }) => status === 503)
     }),
   )
   report('10', `p99 ${p99(took)} ms without a notification, ${unannounced} changes, two edges`, '5300 ms')
