@@ -1,3 +1,4 @@
+import { maxPasswordLength } from '../core/access.ts'
 import { escapeHtml } from '../core/html.ts'
 import type { PageLanguage } from '../core/page-language.ts'
 import { gatePaths } from '../core/visits.ts'
@@ -6,7 +7,7 @@ import { pageKind } from './web-page.ts'
 
 export type { GateError }
 
-/** What the login page asks for, and why the last answer was refused. */
+/** What the page asks for, and why the last answer was refused. */
 export type GateState =
   | { readonly kind: 'password'; readonly error?: GateError }
   | { readonly kind: 'email'; readonly error?: GateError }
@@ -19,6 +20,8 @@ export type GateState =
       readonly error?: GateError
     }
   | { readonly kind: 'ended' }
+  /** Whether a visitor who is inside wants to leave. */
+  | { readonly kind: 'logout' }
 
 /** How the owner wants the login page to look: a part of the route. */
 export interface GateBrand {
@@ -74,7 +77,7 @@ const maxEmailLength = 254
 const noIcon = 'data:,'
 
 /**
- * The login page of a closed site. What the owner and the visitor wrote is text. Without a brand, nothing on the page says what the site is.
+ * The page of a closed site at which visitors log in and out. What the owner and the visitor wrote is text. Without a brand, nothing on the page says what the site is.
  * @param to path of the site that the forms return to; what is none, and a very long one, becomes `/`
  */
 export function gatePage(shown: {
@@ -85,11 +88,12 @@ export function gatePage(shown: {
 }): { status: number; headers: readonly string[]; body: Buffer } {
   const { lang, state, brand } = shown
   const to = shown.to.length <= maxToLength && /^\/(?![/\\])/.test(shown.to) ? shown.to : '/'
-  const error = state.kind === 'ended' ? undefined : state.error
+  const error = 'error' in state ? state.error : undefined
   const texts = gateTexts[lang]
   const asks = texts[state.kind]
   const heading = brand?.title ?? asks.heading
-  const said = error === undefined ? asks.title : `${texts.errorPrefix}${texts.errors[error](state.kind)}`
+  const said =
+    'error' in state && state.error !== undefined ? `${texts.errorPrefix}${texts.errors[state.error](state.kind)}` : asks.title
   const main = [
     ...logoOf(brand),
     `<h1 dir="auto">${escapeHtml(heading)}</h1>`,
@@ -98,7 +102,7 @@ export function gatePage(shown: {
   ]
   const title = brand?.title == null ? said : `${said} – ${brand.title}`
   const body = Buffer.from(kind.html({ lang, title, icon: iconOf(brand), main: main.join('\n') }))
-  return { status: statusOf(error), headers, body }
+  return { status: state.kind === 'logout' ? 200 : statusOf(error), headers, body }
 }
 
 const statusOf = (error: GateError | undefined) => (error === 'wait' ? 429 : error === 'origin' ? 403 : 401)
@@ -125,7 +129,11 @@ interface Field {
 }
 
 const fields = {
-  password: { name: 'password', type: 'password', attributes: 'autocomplete="current-password" maxlength="128"' },
+  password: {
+    name: 'password',
+    type: 'password',
+    attributes: `autocomplete="current-password" maxlength="${2 * maxPasswordLength}"`,
+  },
   email: {
     name: 'email',
     type: 'email',
@@ -141,6 +149,13 @@ const fields = {
 function stepOf(state: GateState, { lang, to }: { lang: PageLanguage; to: string }): string[] {
   const texts = gateTexts[lang]
   if (state.kind === 'ended') return [`<p>${escapeHtml(texts.ended.hint)}</p>`]
+  if (state.kind === 'logout') {
+    const { hint, button } = texts.logout
+    return [
+      `<p>${escapeHtml(hint)}</p>`,
+      `<form method="post" action="${gatePaths.logout}"><button>${escapeHtml(button)}</button></form>`,
+    ]
+  }
   const email = state.kind === 'code' ? state.email.slice(0, maxEmailLength) : ''
   const hidden = hiddenInputs([['to', to], ...(state.kind === 'code' ? codeNames(email, state.challenge) : [])])
   const { hint, label, button } = texts[state.kind]

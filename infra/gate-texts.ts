@@ -6,7 +6,8 @@ import type { PageLanguage } from '../core/page-language.ts'
  */
 export type GateError = 'wrong' | 'wait' | 'full' | 'expired' | 'origin'
 
-type Step = 'password' | 'email' | 'code' | 'ended'
+/** At which a login can be refused. */
+type Step = 'password' | 'email' | 'code'
 
 interface StepTexts {
   /** Of the window: what the page is about. */
@@ -27,6 +28,7 @@ interface Texts {
   readonly email: FormTexts
   readonly code: FormTexts & { readonly again: string; readonly other: string }
   readonly ended: StepTexts
+  readonly logout: Omit<FormTexts, 'label'>
   readonly errorPrefix: string
   readonly errors: Readonly<Record<GateError, (step: Step) => string>>
 }
@@ -62,6 +64,12 @@ export const gateTexts: Readonly<Record<PageLanguage, Texts>> = {
       heading: 'Access has ended',
       hint: 'Access to this site has ended. Ask its owner if you still need it.',
     },
+    logout: {
+      title: 'Sign out',
+      heading: 'Sign out of this site?',
+      hint: 'To see the site again in this browser, you will have to log in again.',
+      button: 'Sign out',
+    },
     errorPrefix: 'Error: ',
     errors: {
       wrong: (step) =>
@@ -69,7 +77,6 @@ export const gateTexts: Readonly<Record<PageLanguage, Texts>> = {
           password: 'The password is not right. Check it and try again.',
           email: 'This is not an email address. Check it and try again.',
           code: 'The code is not right. Check it and try again.',
-          ended: 'Access has ended.',
         })[step],
       wait: (step) =>
         step === 'code'
@@ -109,6 +116,12 @@ export const gateTexts: Readonly<Record<PageLanguage, Texts>> = {
       heading: 'Доступ закончился',
       hint: 'Доступ к этому сайту закончился. Если он вам ещё нужен, обратитесь к владельцу сайта.',
     },
+    logout: {
+      title: 'Выход',
+      heading: 'Выйти с сайта?',
+      hint: 'Чтобы снова увидеть сайт в этом браузере, нужно будет войти ещё раз.',
+      button: 'Выйти',
+    },
     errorPrefix: 'Ошибка: ',
     errors: {
       wrong: (step) =>
@@ -116,7 +129,6 @@ export const gateTexts: Readonly<Record<PageLanguage, Texts>> = {
           password: 'Неверный пароль. Проверьте его и попробуйте ещё раз.',
           email: 'Это не адрес электронной почты. Проверьте его и попробуйте ещё раз.',
           code: 'Неверный код. Проверьте его и попробуйте ещё раз.',
-          ended: 'Доступ закончился.',
         })[step],
       wait: (step) =>
         step === 'code'

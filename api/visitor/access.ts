@@ -1,5 +1,6 @@
 import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
+import { maxPasswordLength } from '../../core/access.ts'
 import { deviceOf } from '../../core/access-login.ts'
 import { isPlainAddress } from '../../core/emails.ts'
 import { AppError, notFound, secondsUntil } from '../../core/errors.ts'
@@ -21,7 +22,6 @@ import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
 import { accessRefusalPage } from './access-pages.ts'
 import { isFromSameOrigin, type Place, placeOf, receiveFields } from './access-request.ts'
 
-const maxPasswordLength = 128
 const maxCodeLength = 20
 
 /** A form of the login page of a closed site. */
@@ -39,7 +39,7 @@ interface Post {
 /** What becomes of a form, with the page that is shown again when nobody is let in. */
 interface Answer {
   readonly outcome: CodeOutcome | CodeRequest | { readonly kind: 'malformed' }
-  readonly asked: GateState
+  readonly asked: Exclude<GateState, { kind: 'ended' | 'logout' }>
 }
 
 /** The forms of the login pages of closed sites, at the hosts of these sites: only pages of the same origin may send them. */
@@ -55,7 +55,13 @@ export function accessRoutes(deps: Deps): Router {
     router.get(path, goToSite)
     router.post(path, (koa) => answering(deps, koa, (place, network) => login(deps, visits, koa, { place, network, mode, take })))
   }
-  router.get(gatePaths.logout, goToSite)
+  router.get(gatePaths.logout, (koa) =>
+    answering(deps, koa, async (place, network) => {
+      const site = await siteAt(deps, place, network)
+      if (site.lock) showPage(koa, site, { kind: 'logout' }, '/')
+      else seeOther(koa, '/')
+    }),
+  )
   router.post(gatePaths.logout, (koa) =>
     answering(deps, koa, async (place, network) => {
       await siteAt(deps, place, network)
@@ -136,7 +142,7 @@ async function login(deps: Deps, visits: Visits, koa: Koa, { place, network, mod
 
 async function takePassword({ services, lock, place, network, fields }: Post): Promise<Answer> {
   // a longer one is wrong, and is not worth hashing
-  const password = (fields.get('password') ?? '').slice(0, maxPasswordLength + 1)
+  const password = (fields.get('password') ?? '').slice(0, 2 * maxPasswordLength + 1)
   return {
     outcome: await loginWithPassword(services, lock, { host: place.host, network }, password),
     asked: { kind: 'password' },
@@ -190,7 +196,7 @@ function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, a
   } else {
     if (outcome.kind === 'wait') koa.set('retry-after', String(secondsUntil(outcome.until, services.clock())))
     const error = errors[outcome.kind]
-    showPage(koa, site, asked.kind === 'ended' ? asked : { ...asked, error }, to)
+    showPage(koa, site, { ...asked, error }, to)
   }
 }
 

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { anybody, createVisits } from '../../infra/crypto/visits.ts'
+import { ask } from '../edge/test-edge.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { secretKey, type TestProject, type World, world } from '../world.ts'
 import { type ClosedSite, makeClosedSite, password, post, sealedPassword, visitOf } from './closed-site.ts'
@@ -289,10 +290,28 @@ test.each([
 })
 
 test('a visitor who enters the address of a form gets to the site', async () => {
-  for (const path of [gatePaths.password, gatePaths.email, gatePaths.code, gatePaths.logout]) {
+  for (const path of [gatePaths.password, gatePaths.email, gatePaths.code]) {
     const answer = await fetch(w.base + path, { redirect: 'manual' })
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/'])
   }
+})
+
+test('L02: a password may have 128 characters of any script', async () => {
+  const long = '\u{1f511}'.repeat(128)
+  await site.change({ sealed_password: sealedPassword(w, site.id, long) })
+  expect((await login(long)).status).toBe(303)
+  expect((await login(`${long}x`)).status).toBe(401)
+  await site.change({ sealed_password: sealedPassword(w, site.id) })
+})
+
+test('L02: a page signs out of a closed site, and leads to one that is open', async () => {
+  const page = (host: string) => ask(Number(new URL(w.base).port), gatePaths.logout, { host })
+  const closed = await page(site.host)
+  expect([closed.status, closed.headers['cache-control'], closed.headers['set-cookie']]).toEqual([200, 'no-store', undefined])
+  expect(closed.body.toString()).toContain(`<form method="post" action="${gatePaths.logout}"><button>Sign out</button></form>`)
+  const open = await page(new URL((await makeSite(w, owner)).url).host)
+  expect([open.status, open.headers.location]).toEqual([303, '/'])
+  expect((await page(`nobody.${w.config.urls.platformDomain}`)).status).toBe(404)
 })
 
 test('L02: logging out ends the cookie of the visitor', async () => {

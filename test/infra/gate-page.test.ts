@@ -5,11 +5,12 @@ import { type GateBrand, type GateError, type GateState, gatePage } from '../../
 
 const errors: readonly GateError[] = ['wrong', 'wait', 'full', 'expired', 'origin']
 const code = { kind: 'code', email: 'ada@example.com', challenge: 'c0ffee' } as const
-const asked: readonly Exclude<GateState, { kind: 'ended' }>[] = [{ kind: 'password' }, { kind: 'email' }, code]
+const asked: readonly Exclude<GateState, { kind: 'ended' | 'logout' }>[] = [{ kind: 'password' }, { kind: 'email' }, code]
 const states: readonly GateState[] = [
   ...asked,
   ...asked.flatMap((state) => errors.map((error) => ({ ...state, error }))),
   { kind: 'ended' },
+  { kind: 'logout' },
 ]
 const brand: GateBrand = {
   title: 'Ada’s studio',
@@ -49,6 +50,7 @@ test.each([
   [{ kind: 'email', error: 'wait' }, 429],
   [{ kind: 'password', error: 'origin' }, 403],
   [{ kind: 'ended' }, 401],
+  [{ kind: 'logout' }, 200],
 ] as const)('L02: the status of %o is %i', (state, status) => {
   expect(gatePage({ lang: 'en', state, brand: null, to: '/' }).status).toBe(status)
 })
