@@ -24,7 +24,7 @@ const requests = (ids: { site_id: string; deploy_id: string; domain_id: string; 
     const names = { name: 'x', subdomain: 'not-used-here', domain: 'not-used.example.com', path: '/', value: 'x' }
     const file = { file_id: nobody, file_name: 'x', label: 'x' }
     const repo_url = 'https://forge.example.com/not/used.git'
-    const rest = restRequest(op, { ...ids, ...names, ...file, repo_url, enabled: true, notify_email: true, files })
+    const rest = restRequest(op, { ...op.example, ...ids, ...names, ...file, repo_url, enabled: true, notify_email: true, files })
     return rest ? [{ op, ...rest }] : []
   })
 

@@ -44,6 +44,7 @@ test('S01 S07 S08 S12 C01 C05: a created site has every field, its address and i
     active_deploy_id: null,
     pending_subdomain: null,
     access_mode: null,
+    previews_closed: false,
     created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
     updated_at: expect.any(String),
   })
