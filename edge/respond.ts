@@ -62,7 +62,7 @@ export async function sendFile(exchange: Exchange, content: Content, file: SiteF
   const ifNoneMatch = headers['if-none-match']
   const etag = ifNoneMatch === undefined ? undefined : matchedETag(ifNoneMatch, file.etags)
   if (etag !== undefined) {
-    writeHead(exchange, 304, [...file.unchangedHeaders, 'ETag', etag])
+    writeHead(exchange, 304, file.unchangedHeaders, ['ETag', etag])
     exchange.res.end()
     return
   }
@@ -89,15 +89,23 @@ async function sendWhole(exchange: Exchange, content: Content, file: SiteFile, s
 }
 
 async function sendPart(exchange: Exchange, content: Content, file: SiteFile, part: Part): Promise<void> {
-  const headers = [...file.plainHeaders, 'Content-Range', `bytes ${part.start}-${part.end}/${file.size}`]
   const body = content.cachedBody(file) ?? (await content.loadBody(file))
-  if (typeof body !== 'string') return sendBuffer(exchange, 206, headers, body.subarray(part.start, part.end + 1))
-  await sendObject(exchange, 206, headers, () => content.open(file), part)
+  if (typeof body === 'string') return await sendObject(exchange, 206, file.plainHeaders, () => content.open(file), part)
+  const range = ['Content-Range', rangeOf(part, file.size)]
+  sendBuffer(exchange, 206, file.plainHeaders, body.subarray(part.start, part.end + 1), range)
 }
 
-function sendBuffer(exchange: Exchange, status: number, headers: readonly string[], body: Buffer): void {
+const rangeOf = ({ start, end }: Part, size: number) => `bytes ${start}-${end}/${size}`
+
+function sendBuffer(
+  exchange: Exchange,
+  status: number,
+  headers: readonly string[],
+  body: Buffer,
+  more: readonly string[] = [],
+): void {
   const { req, res } = exchange
-  writeHead(exchange, status, [...headers, 'Content-Length', String(body.length)])
+  writeHead(exchange, status, headers, [...more, 'Content-Length', String(body.length)])
   res.end(req.method === 'HEAD' ? undefined : body)
 }
 
@@ -117,7 +125,8 @@ async function sendObject(
     const part = wanted ?? { start: 0, end: object.size - 1 }
     const unread = req.method === 'HEAD' || res.destroyed
     if (unread) await object.close()
-    writeHead(exchange, status, [...headers, 'Content-Length', String(part.end - part.start + 1)])
+    const range = wanted ? ['Content-Range', rangeOf(wanted, object.size)] : []
+    writeHead(exchange, status, headers, [...range, 'Content-Length', String(part.end - part.start + 1)])
     if (unread) res.end()
     else await pipeline(object.stream(part.start, part.end), res)
   } finally {
@@ -125,14 +134,26 @@ async function sendObject(
   }
 }
 
-function writeHead({ res, overlay }: Exchange, status: number, headers: string[]): void {
-  if (overlay) {
-    replaceValue(headers, 'Cache-Control', (own) => overlay.cacheControl(own))
-    const { vary } = overlay
-    if (vary !== undefined && !replaceValue(headers, 'Vary', (own) => `${own}, ${vary}`)) headers.push('Vary', vary)
-    headers.push(...overlay.headers, ...absentOf(overlay.defaults ?? [], headers))
-  }
-  res.writeHead(status, headers)
+/** @param more headers of this response alone, which no overlay changes */
+function writeHead({ res, overlay }: Exchange, status: number, headers: readonly string[], more: readonly string[]): void {
+  res.writeHead(status, [...(overlay ? withOverlay(headers, overlay) : headers), ...more])
+}
+
+/** By overlay and by list: those of a file are shared by all responses with it. */
+const made = new WeakMap<Overlay, WeakMap<readonly string[], readonly string[]>>()
+
+function withOverlay(headers: readonly string[], overlay: Overlay): readonly string[] {
+  const byList = made.get(overlay) ?? new WeakMap<readonly string[], readonly string[]>()
+  made.set(overlay, byList)
+  const known = byList.get(headers)
+  if (known) return known
+  const changed = [...headers]
+  replaceValue(changed, 'Cache-Control', (own) => overlay.cacheControl(own))
+  const { vary } = overlay
+  if (vary !== undefined && !replaceValue(changed, 'Vary', (own) => `${own}, ${vary}`)) changed.push('Vary', vary)
+  changed.push(...overlay.headers, ...absentOf(overlay.defaults ?? [], changed))
+  byList.set(headers, changed)
+  return changed
 }
 
 function absentOf(defaults: readonly string[], headers: readonly string[]): readonly string[] {
