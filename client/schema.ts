@@ -2219,7 +2219,7 @@ export interface components {
             hidden: boolean;
             /** @description The fields by name; empty while it is hidden. */
             data: {
-                [key: string]: unknown;
+                [key: string]: string | number | boolean | null | unknown[] | Record<string, never>;
             };
             /** Format: date-time */
             created_at: string;

@@ -9,6 +9,9 @@ import { isoTime, time } from './fields.ts'
 
 export const submission_id = z.uuid().describe('Id of the form submission.')
 
+/** Any value of JSON: clients of tools ask for schemas that say so. */
+const fieldValue = z.unknown().meta({ type: ['string', 'number', 'boolean', 'null', 'array', 'object'] })
+
 export const Submission = z
   .object({
     id: z.uuid(),
@@ -17,7 +20,7 @@ export const Submission = z
     hidden: z
       .boolean()
       .describe('Whether it came over the quota: its content appears with a higher plan or a larger form balance.'),
-    data: z.record(z.string(), z.unknown()).describe('The fields by name; empty while it is hidden.'),
+    data: z.record(z.string(), fieldValue).describe('The fields by name; empty while it is hidden.'),
     created_at: time,
     request_id: z.string().nullable().describe('The `_request_id` that the form sent.'),
     ip_country: z.string().nullable().describe('Always null: addresses are not kept.'),
