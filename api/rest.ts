@@ -45,20 +45,20 @@ export function restShape(op: Operation): RestShape | undefined {
 }
 
 /**
- * Makes the routes of all operations in REST. As in OpenAPI, a path without names goes before those with: `/submissions/export` is no submission.
+ * Makes the routes of all operations in REST. As in OpenAPI, a path with fewer names goes before others: `/submissions/export` is no submission.
  * `enter` identifies the caller.
  */
 export function restRouter<C extends Context>(operations: readonly Operation[], enter: (koa: Koa) => Promise<C>): Router {
   // one path for each operation: neither a trailing slash nor another case matches
   const router = new Router({ strict: true, sensitive: true })
   const shapes = operations.map(restShape).filter((shape) => shape !== undefined)
-  const pathsWithoutNames = new Set(shapes.filter(({ pathNames }) => pathNames.length === 0).map(({ path }) => path))
   for (const op of operations) {
     const shape = restShape(op)
     if (!shape) continue
     const route: Route = { op, shape, bounds: jsonBoundsOf(op) }
+    const before = shapes.filter((other) => other.pathNames.length < shape.pathNames.length && isAt(shape.path, other.path))
     router.register(shape.path.replaceAll(/\{(\w+)\}/g, ':$1'), [shape.method], async (koa, next) => {
-      if (shape.pathNames.length > 0 && pathsWithoutNames.has(koa.path)) {
+      if (before.some(({ path }) => isAt(path, koa.path))) {
         await next()
         return
       }
@@ -73,6 +73,12 @@ export function restRouter<C extends Context>(operations: readonly Operation[], 
     })
   }
   return router
+}
+
+/** Whether a path is one of a pattern, whose names stand for any segment. */
+function isAt(pattern: string, path: string): boolean {
+  const [expected, given] = [pattern.split('/'), path.split('/')]
+  return expected.length === given.length && expected.every((segment, i) => segment.startsWith('{') || segment === given[i])
 }
 
 /** The request is under way until the last byte is sent. */
@@ -159,8 +165,9 @@ function fromText(schema: unknown, text: string): unknown {
 /** @throws AppError `method_not_allowed` or `not_found`, for a request that no route matches */
 export function refuseUnrouted(koa: Koa, routers: readonly Router[]): never {
   const layers = routers.flatMap((router) => router.match(koa.path, koa.method).path)
-  const exact = layers.filter(({ paramNames }) => paramNames.length === 0)
-  const allow = (exact.length > 0 ? exact : layers).flatMap(({ methods }) => methods)
+  // a path with a name of its own in place of an id is not one of that id
+  const fewest = Math.min(...layers.map(({ paramNames }) => paramNames.length))
+  const allow = layers.filter(({ paramNames }) => paramNames.length === fewest).flatMap(({ methods }) => methods)
   if (allow.length > 0) {
     throw new AppError('method_not_allowed', `${koa.path} does not take ${koa.method}; it takes ${allow.join(', ')}`, { allow })
   }

@@ -104,10 +104,15 @@ test('C02: unknown paths and wrong methods get a message', async () => {
 })
 
 test('C02: a path that is one operation is not the id of another', async () => {
-  const exported = '/api/v1/forms/submissions/export'
-  for (const wrong of ['DELETE', 'PUT']) {
-    const { status, headers } = await w.call(`${wrong} ${exported}`, { key: owner.key })
-    expect([status, headers.get('allow')?.split(', ').sort()]).toEqual([405, ['GET', 'HEAD']])
+  const paths = [
+    ['/api/v1/forms/submissions/export', ['GET', 'HEAD']],
+    ['/api/v1/sites/00000000-0000-7000-8000-000000000000/access/emails/bulk', ['POST']],
+  ] as const
+  for (const [path, methods] of paths) {
+    for (const wrong of ['DELETE', 'PUT']) {
+      const { status, headers } = await w.call(`${wrong} ${path}`, { key: owner.key })
+      expect([path, status, headers.get('allow')?.split(', ').sort()]).toEqual([path, 405, methods])
+    }
   }
   expect((await w.call('DELETE /api/v1/forms/submissions/exports', { key: owner.key })).status).toBe(404)
 })
