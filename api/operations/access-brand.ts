@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { maxLogoBytes } from '../../core/delivery-files.ts'
 import { AppError, unprocessable } from '../../core/errors.ts'
 import { setBrand } from '../../services/access/brand.ts'
-import { readAccess } from '../../services/access/state.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
 import { decodeBase64 } from '../store-files.ts'
-import { accessView, SiteAccess } from '../views/access.ts'
+import { SiteAccess } from '../views/access.ts'
 import { oneLine, site_id, text } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
+import { shownAccess } from './access.ts'
 
 const maxTitleLength = 120
 const maxDescriptionLength = 2000
@@ -69,7 +69,7 @@ export const set_site_access_brand = operation({
       favicon: await imageOf(ctx, given.favicon_base64, 'icon'),
     }
     await setBrand(ctx, site, change, images)
-    return accessView(ctx.config, ctx.caller.plan, site, await readAccess(ctx.db, site.id))
+    return shownAccess(ctx, site)
   },
 })
 

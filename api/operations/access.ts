@@ -23,7 +23,7 @@ import { siteOfCaller } from '../views/site.ts'
 const tag = 'Access'
 
 /** The access to the site as it is now: every write of it returns this. */
-const shownAccess = async ({ db, caller, config }: Context, site: SiteRow) =>
+export const shownAccess = async ({ db, caller, config }: Context, site: SiteRow) =>
   accessView(config, caller.plan, site, await readAccess(db, site.id))
 
 export const get_site_access = operation({

@@ -43,7 +43,7 @@ export function closeSite(services: Services, site: Site, closing: Closing): Pro
   const { id: site_id, project_id } = site
   return transact(services, async (tx) => {
     const lock = await lockAccess(tx, site)
-    // whoever has logged in with a code stays
+    // those who have logged in with a code stay
     if (closing.mode === 'email' && lock?.mode === 'email') return
     const changed = { ...closing, updated_at: services.clock() }
     await tx

@@ -4,7 +4,7 @@ import type { EmailActivities, EmailInput } from '../contract/emails.ts'
 const { sendEmail: send } = proxyActivities<EmailActivities>({
   summary: 'hand the email to the mail server',
   startToCloseTimeout: '2m',
-  // of a worker that was killed meanwhile
+  // soon tells that the worker has died
   heartbeatTimeout: '20s',
   // a mail server may be away over a weekend
   scheduleToCloseTimeout: '3d',
