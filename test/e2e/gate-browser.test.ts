@@ -1,116 +1,26 @@
 import { once } from 'node:events'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { type IncomingMessage, request } from 'node:http'
-import { tmpdir } from 'node:os'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import sharp from 'sharp'
-import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest'
-import { loadConfig } from '../../infra/config.ts'
-import { apiOnSocket } from '../../infra/local/api-client.ts'
-import { freePort } from '../../infra/local/ports.ts'
-import { type Stack, startStack } from '../../infra/local/stack.ts'
-import { startMailServer } from '../infra/mail-server.ts'
-import { randomName } from '../make.ts'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
+import { type ClosedSites, html, openClosedSites } from './closed-sites.ts'
 
 // Closed sites in a real Chromium, through the Caddy of `npm start`, with codes that arrive at a real mail server.
 
 const stack = new AsyncDisposableStack()
-let platform: Stack
-let port: number
-let key: string
-let mails: Awaited<ReturnType<typeof startMailServer>>
+let sites: ClosedSites
 let browser: Browser
 beforeAll(async () => {
   if (!hasChromium) return
-  const dir = await mkdtemp(join(tmpdir(), 'plinth-gate-'))
-  // the user of PostgreSQL has to pass through
-  await chmod(dir, 0o711)
-  stack.defer(() => rm(dir, { recursive: true, force: true }))
-  mails = stack.use(await startMailServer())
-  port = await freePort()
-  const { bwrap, toolchain } = inject('buildTools')
-  const config = loadConfig({
-    PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: String(port),
-    PLINTH_HTTPS_PORT: String(await freePort()),
-    PLINTH_SMTP_URL: mails.url,
-    PLINTH_BUILD_BWRAP: bwrap,
-    PLINTH_BUILD_TOOLCHAIN: toolchain,
-    PLINTH_CACHE_DIR: loadConfig().cacheDir,
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-  })
-  platform = stack.use(await startStack(config, { report: () => undefined, signal: new AbortController().signal }))
-  const operator = platform.config.operatorToken ?? ''
-  const owner = { name: 'p', owner_email: 'owner@example.com', plan: 'enterprise' }
-  const { id } = await call('POST /operator/v1/projects', owner, operator)
-  key = (await call(`POST /operator/v1/projects/${id}/keys`, { name: 'full', scope: 'full' }, operator)).key
-  browser = await launchChromium()
+  sites = stack.use(await openClosedSites())
+  browser = await launchChromium({ trusting: await sites.authorityOfSites() })
   stack.defer(() => browser.close())
 }, 300_000)
 afterAll(() => stack.disposeAsync(), 60_000)
-
-async function call(endpoint: string, body?: unknown, token = key): Promise<any> {
-  const answer = await apiOnSocket(platform.config.sockets.api)(endpoint, token, body)
-  if (answer.status !== 200) throw new Error(`${endpoint}: ${answer.status} ${JSON.stringify(answer.body)}`)
-  return answer.body
-}
-
-const html = (content: string) => `<!doctype html><html lang="en"><title>Drafts</title><main>${content}</main></html>`
-const signOut = '<form method="post" action="/__svc/logout"><button>Sign out</button></form>'
-
-interface Site {
-  readonly url: string
-  /** Changes what closes the site. */
-  access(endpoint: string, body?: unknown): Promise<any>
-  /** Waits until the login page of the site has this text. */
-  shows(text: string): Promise<void>
-}
-
-/** A published site. */
-async function makeSite(): Promise<Site> {
-  const site = await call('POST /api/v1/sites', { name: 'Drafts', subdomain: randomName() })
-  const files = [
-    { path: 'index.html', content: html('<h1>All drafts</h1>') },
-    { path: 'spring/index.html', content: html(`<h1>The draft of spring</h1>${signOut}`) },
-  ]
-  await call(`POST /api/v1/sites/${site.id}/deploy-files`, { files, activate: true })
-  const body = async () => {
-    const headers = { host: new URL(site.url).host, accept: 'text/html' }
-    const outgoing = request({ host: '127.0.0.1', port, path: '/', headers }).end()
-    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
-    const chunks = await response.toArray()
-    return Buffer.concat(chunks as Buffer[]).toString()
-  }
-  const shows = (text: string) => expect.poll(body, { timeout: 30_000 }).toContain(text)
-  await shows('All drafts')
-  return {
-    url: site.url,
-    shows,
-    access(endpoint, json) {
-      const [method = '', path = ''] = endpoint.split(' ')
-      return call(`${method} /api/v1/sites/${site.id}/access${path}`, json)
-    },
-  }
-}
-
-async function makeClosedSite(password = 'kite-and-river'): Promise<Site> {
-  const site = await makeSite()
-  await site.access('PUT ', { password })
-  await site.shows('type="password"')
-  return site
-}
-
-async function makeEmailSite(...emails: string[]): Promise<Site> {
-  const site = await makeSite()
-  for (const email of emails) await site.access('POST /emails', { email })
-  await site.access('POST /email-mode', {})
-  await site.shows('type="email"')
-  return site
-}
 
 /** What the policies of the pages have refused. */
 const refused: string[] = []
@@ -129,15 +39,8 @@ async function open(url: string, options: BrowserContextOptions = {}): Promise<P
 const heading = (page: Page, name: string) => page.getByRole('heading', { name }).waitFor()
 const focused = (page: Page) => page.evaluate('document.activeElement?.name')
 
-/** The code of the latest email to the address. */
-async function codeFor(address: string): Promise<string> {
-  const find = () => mails.received.findLast(({ envelope }) => envelope.to.includes(address))
-  await expect.poll(find, { timeout: 30_000 }).toBeDefined()
-  return /\b\d{6}\b/.exec(find()?.text ?? '')?.[0] ?? ''
-}
-
 test.for([true, false])('L02: the password leads back to the page that was asked for; scripts: %s', async (javaScriptEnabled) => {
-  const site = await makeClosedSite()
+  const site = await sites.closed()
   const page = await open(`${site.url}/spring/?size=large`, { javaScriptEnabled })
   await heading(page, 'This site is private')
   expect(await page.title()).toBe('Enter the password')
@@ -155,7 +58,7 @@ test.for([true, false])('L02: the password leads back to the page that was asked
 })
 
 test('L02: a form of the site signs out', async () => {
-  const site = await makeClosedSite()
+  const site = await sites.closed()
   const page = await open(`${site.url}/spring/`)
   await page.getByLabel('Password').fill('kite-and-river')
   await page.keyboard.press('Enter')
@@ -170,7 +73,7 @@ test('L02: a form of the site signs out', async () => {
 })
 
 test('L06: another password signs a visitor out', async () => {
-  const site = await makeClosedSite()
+  const site = await sites.closed()
   const page = await open(site.url)
   await page.getByLabel('Password').fill('kite-and-river')
   await page.keyboard.press('Enter')
@@ -181,7 +84,7 @@ test('L06: another password signs a visitor out', async () => {
 })
 
 test('E02: the emailed code lets a listed visitor in, with the keyboard alone', async () => {
-  const site = await makeEmailSite('ada@example.com')
+  const site = await sites.emailed('ada@example.com')
   const page = await open(`${site.url}/spring/`)
   await heading(page, 'This site is private')
   expect(await focused(page)).toBe('email')
@@ -191,7 +94,7 @@ test('E02: the emailed code lets a listed visitor in, with the keyboard alone', 
   await heading(page, 'Check your email')
   await page.getByText('If ada@example.com may visit the site, a code is on its way.').waitFor()
   expect(await focused(page)).toBe('code')
-  const code = await codeFor('ada@example.com')
+  const code = await sites.codeFor('ada@example.com')
   await page.keyboard.type(code === '000000' ? '000001' : '000000')
   await page.keyboard.press('Enter')
   await page.getByRole('alert').getByText('The code is not right.').waitFor()
@@ -204,7 +107,7 @@ test('E02: the emailed code lets a listed visitor in, with the keyboard alone', 
 })
 
 test('E02: the page after the address is the same for an address that is not listed, and no email is sent to it', async () => {
-  const site = await makeEmailSite('grace@example.com')
+  const site = await sites.emailed('grace@example.com')
   const shown: string[] = []
   for (const address of ['mallory@example.com', 'grace@example.com']) {
     const page = await open(site.url)
@@ -216,12 +119,12 @@ test('E02: the page after the address is the same for an address that is not lis
   }
   expect(shown[0]).toBe(shown[1])
   // the later email has arrived
-  await codeFor('grace@example.com')
-  expect(mails.received.filter(({ envelope }) => envelope.to.includes('mallory@example.com'))).toEqual([])
+  await sites.codeFor('grace@example.com')
+  expect(sites.mails.received.filter(({ envelope }) => envelope.to.includes('mallory@example.com'))).toEqual([])
 })
 
 test('E02: a visitor may correct the address, and has to wait before the next code', async () => {
-  const site = await makeEmailSite()
+  const site = await sites.emailed()
   const page = await open(`${site.url}/spring/`)
   await page.getByLabel('Email address').fill('typo@example.com')
   await page.keyboard.press('Enter')
@@ -233,6 +136,110 @@ test('E02: a visitor may correct the address, and has to wait before the next co
   await page.close()
 })
 
+// The same over https, with certificates of Caddy's own authority.
+
+async function openOverHttps(): Promise<{ readonly page: Page; readonly url: string; readonly httpUrl: string }> {
+  const { url: httpUrl, httpsUrl: url } = await sites.closed()
+  return { page: await open(`${url}/spring/`), url, httpUrl }
+}
+
+async function logIn(page: Page): Promise<void> {
+  await page.getByLabel('Password').fill('kite-and-river')
+  await page.keyboard.press('Enter')
+}
+
+test('L02: over https the login sets one cookie, which is of this host only, and no script and no other host gets it', async () => {
+  const { page, url } = await openOverHttps()
+  const answered = page.waitForResponse((response) => response.request().method() === 'POST')
+  await logIn(page)
+  await heading(page, 'The draft of spring')
+  expect(page.url()).toBe(`${url}/spring/`)
+  const set = (await (await answered).headersArray()).filter(({ name }) => name.toLowerCase() === 'set-cookie')
+  expect(set.map(({ value }) => value.replace(/=[\w-]{54};/, '=…;').replace(/\d{7}/, '…'))).toEqual([
+    '__Host-svc_s=…; Path=/; Max-Age=…; HttpOnly; SameSite=Lax; Secure',
+  ])
+  const { hostname: domain } = new URL(url)
+  // browsers write the domain of a cookie that subdomains get, too, with a dot in front
+  const kept = { name: '__Host-svc_s', domain, path: '/', httpOnly: true, secure: true, sameSite: 'Lax' }
+  expect(await page.context().cookies()).toMatchObject([kept])
+  expect(await page.evaluate('[location.protocol, document.cookie]')).toEqual(['https:', ''])
+  const other = await sites.closed()
+  const asked = page.waitForRequest(`${other.httpsUrl}/`)
+  await page.goto(other.httpsUrl)
+  await heading(page, 'This site is private')
+  expect(await (await asked).headerValue('cookie')).toBeNull()
+  await page.close()
+})
+
+test('L02: over https a page of another site can link to a closed site, but not embed it with the login', async () => {
+  const { page, url } = await openOverHttps()
+  await logIn(page)
+  await heading(page, 'The draft of spring')
+  const body = html(`<a href="${url}/spring/">Draft</a><img src="${url}/spring/" alt="">`)
+  const elsewhere = createServer((_req, res) => res.setHeader('content-type', 'text/html').end(body)).listen(0, '127.0.0.1')
+  await once(elsewhere, 'listening')
+  const cookieOf = async () => (await page.waitForRequest(`${url}/spring/`)).headerValue('cookie')
+  const embedded = cookieOf()
+  await page.goto(`http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`)
+  expect(await embedded).toBeNull()
+  const linked = cookieOf()
+  await page.getByRole('link', { name: 'Draft' }).click()
+  expect(await linked).toMatch(/^__Host-svc_s=/)
+  await heading(page, 'The draft of spring')
+  await page.close()
+  elsewhere.closeAllConnections()
+  elsewhere.close()
+})
+
+test.for(['the form of the site', 'the page for signing out'])('L02: over https a visitor signs out with %s', async (way) => {
+  const { page, url } = await openOverHttps()
+  await logIn(page)
+  await heading(page, 'The draft of spring')
+  if (way === 'the page for signing out') await page.goto(`${url}/__svc/logout`)
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await heading(page, 'This site is private')
+  expect(await page.context().cookies()).toEqual([])
+  await page.goto(`${url}/spring/`)
+  await heading(page, 'This site is private')
+  await page.close()
+})
+
+test('L02: a login over http does not count over https, although the browser sends its cookie there', async () => {
+  const { url, httpsUrl } = await sites.closed()
+  const page = await open(`${url}/spring/`)
+  await logIn(page)
+  await heading(page, 'The draft of spring')
+  const asked = page.waitForRequest(`${httpsUrl}/spring/`)
+  await page.goto(`${httpsUrl}/spring/`)
+  await heading(page, 'This site is private')
+  expect(await (await asked).headerValue('cookie')).toMatch(/^svc_s=[\w-]{54}$/)
+  // nor does a cookie of the plain name that is marked as secure
+  const [cookie] = await page.context().cookies()
+  await page.context().clearCookies()
+  await page.context().addCookies([{ name: 'svc_s', value: cookie?.value ?? '', url: httpsUrl, secure: true }])
+  await page.goto(`${httpsUrl}/spring/`)
+  await heading(page, 'This site is private')
+  await page.close()
+})
+
+test('E02: over https the emailed code lets a listed visitor in', async () => {
+  const { httpsUrl } = await sites.emailed('hedy@example.com')
+  const page = await open(`${httpsUrl}/spring/`)
+  await page.getByLabel('Email address').fill('hedy@example.com')
+  await page.keyboard.press('Enter')
+  await heading(page, 'Check your email')
+  await page.keyboard.type(await sites.codeFor('hedy@example.com'))
+  await page.keyboard.press('Enter')
+  await heading(page, 'The draft of spring')
+  expect(await page.context().cookies()).toMatchObject([{ name: '__Host-svc_s', secure: true, httpOnly: true, sameSite: 'Lax' }])
+  await page.close()
+})
+
+test('the certificate of a site is one of the local authority, and names its host', async () => {
+  const { httpsUrl } = await sites.closed()
+  expect(await sites.verifiedStatus(httpsUrl)).toBe(401)
+})
+
 /** Where screenshots are kept; nowhere by default. */
 const shots = process.env['GATE_SHOTS']
 
@@ -240,7 +247,7 @@ const looks = [390, 1280].flatMap((width) =>
   (['light', 'dark'] as const).map((colorScheme, i) => ({ width, colorScheme, locale: i === 0 ? 'en' : 'ru' })),
 )
 test.for(looks)('L09: axe finds nothing on any login page: %o', async ({ width, ...look }) => {
-  const site = await makeClosedSite()
+  const site = await sites.closed()
   // the pages allow no script, and axe is one
   const page = await open(site.url, { viewport: { width, height: 800 }, bypassCSP: true, ...look })
   const check = async (state: string) => {

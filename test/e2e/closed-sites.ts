@@ -1,0 +1,145 @@
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
+import { request as requestOverHttps } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, inject } from 'vitest'
+import { caddyDir } from '../../infra/caddy/config.ts'
+import { loadConfig } from '../../infra/config.ts'
+import { apiOnSocket } from '../../infra/local/api-client.ts'
+import { caFile } from '../../infra/local/caddy-process.ts'
+import { freePort } from '../../infra/local/ports.ts'
+import { startStack } from '../../infra/local/stack.ts'
+import { startMailServer } from '../infra/mail-server.ts'
+import { randomName } from '../make.ts'
+
+export interface ClosedSite {
+  /** Over http. */
+  readonly url: string
+  readonly httpsUrl: string
+  /** Changes what closes the site. */
+  access(endpoint: string, body?: unknown): Promise<any>
+  /** Waits until the login page of the site has this text. */
+  shows(text: string): Promise<void>
+}
+
+/** What `npm start` runs, with a mail server, and published sites that are closed. */
+export interface ClosedSites extends AsyncDisposable {
+  readonly mails: Awaited<ReturnType<typeof startMailServer>>
+  /** A site that is closed with the password. */
+  closed(password?: string): Promise<ClosedSite>
+  /** A site that lets in who gets a code at one of the addresses. */
+  emailed(...emails: string[]): Promise<ClosedSite>
+  /** The code of the latest email to the address. */
+  codeFor(address: string): Promise<string>
+  /** The certificate with which Caddy signs those of sites; verified with the one that users are told to trust. */
+  authorityOfSites(): Promise<X509Certificate>
+  /** The status of an address whose certificate is verified as its users would. */
+  verifiedStatus(url: string): Promise<number>
+}
+
+export const html = (content: string) => `<!doctype html><html lang="en"><title>Drafts</title><main>${content}</main></html>`
+const signOut = '<form method="post" action="/__svc/logout"><button>Sign out</button></form>'
+const files = [
+  { path: 'index.html', content: html('<h1>All drafts</h1>') },
+  { path: 'spring/index.html', content: html(`<h1>The draft of spring</h1>${signOut}`) },
+]
+
+export async function openClosedSites(): Promise<ClosedSites> {
+  await using opened = new AsyncDisposableStack()
+  const dir = await mkdtemp(join(tmpdir(), 'plinth-gate-'))
+  // the user of PostgreSQL has to pass through
+  await chmod(dir, 0o711)
+  opened.defer(() => rm(dir, { recursive: true, force: true }))
+  const mails = opened.use(await startMailServer())
+  const [port, httpsPort] = [await freePort(), await freePort()]
+  const { bwrap, toolchain } = inject('buildTools')
+  const settings = loadConfig({
+    PLINTH_DATA_DIR: join(dir, 'data'),
+    PLINTH_HTTP_PORT: String(port),
+    PLINTH_HTTPS_PORT: String(httpsPort),
+    PLINTH_SMTP_URL: mails.url,
+    PLINTH_BUILD_BWRAP: bwrap,
+    PLINTH_BUILD_TOOLCHAIN: toolchain,
+    PLINTH_CACHE_DIR: loadConfig().cacheDir,
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+  })
+  const { config } = opened.use(await startStack(settings, { report: () => undefined, signal: new AbortController().signal }))
+  const operator = config.operatorToken ?? ''
+  const owner = { name: 'p', owner_email: 'owner@example.com', plan: 'enterprise' }
+  const { id } = await call('POST /operator/v1/projects', owner, operator)
+  const { key } = await call(`POST /operator/v1/projects/${id}/keys`, { name: 'full', scope: 'full' }, operator)
+
+  async function call(endpoint: string, body?: unknown, token: string = key): Promise<any> {
+    const answer = await apiOnSocket(config.sockets.api)(endpoint, token, body)
+    if (answer.status !== 200) throw new Error(`${endpoint}: ${answer.status} ${JSON.stringify(answer.body)}`)
+    return answer.body
+  }
+
+  /** A published site. */
+  async function makeSite(): Promise<ClosedSite> {
+    const site = await call('POST /api/v1/sites', { name: 'Drafts', subdomain: randomName() })
+    await call(`POST /api/v1/sites/${site.id}/deploy-files`, { files, activate: true })
+    const { host, hostname } = new URL(site.url)
+    const body = async () => {
+      const outgoing = request({ host: '127.0.0.1', port, path: '/', headers: { host, accept: 'text/html' } }).end()
+      const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+      const chunks = await response.toArray()
+      return Buffer.concat(chunks as Buffer[]).toString()
+    }
+    const shows = (text: string) => expect.poll(body, { timeout: 30_000 }).toContain(text)
+    await shows('All drafts')
+    return {
+      url: site.url,
+      httpsUrl: `https://${hostname}:${httpsPort}`,
+      shows,
+      access(endpoint, json) {
+        const [method = '', path = ''] = endpoint.split(' ')
+        return call(`${method} /api/v1/sites/${site.id}/access${path}`, json)
+      },
+    }
+  }
+
+  const stack = opened.move()
+  return {
+    mails,
+    async closed(password = 'kite-and-river') {
+      const site = await makeSite()
+      await site.access('PUT ', { password })
+      await site.shows('type="password"')
+      return site
+    },
+    async emailed(...emails) {
+      const site = await makeSite()
+      for (const email of emails) await site.access('POST /emails', { email })
+      await site.access('POST /email-mode', {})
+      await site.shows('type="email"')
+      return site
+    },
+    async codeFor(address) {
+      const find = () => mails.received.findLast(({ envelope }) => envelope.to.includes(address))
+      await expect.poll(find, { timeout: 30_000 }).toBeDefined()
+      return /\b\d{6}\b/.exec(find()?.text ?? '')?.[0] ?? ''
+    },
+    async authorityOfSites() {
+      const folder = join(caddyDir(config), 'pki', 'authorities', 'local')
+      const authority = new X509Certificate(await readFile(join(folder, 'intermediate.crt')))
+      const { publicKey } = new X509Certificate(await readFile(caFile(config)))
+      if (!authority.verify(publicKey)) throw new Error('the intermediate certificate is not of the local authority')
+      return authority
+    },
+    async verifiedStatus(url) {
+      const { hostname, host, pathname } = new URL(url)
+      const trusted = { servername: hostname, ca: await readFile(caFile(config)) }
+      const address = { host: '127.0.0.1', port: httpsPort, path: pathname, headers: { host } }
+      const outgoing = requestOverHttps({ ...address, ...trusted, agent: false }).end()
+      const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+      response.resume()
+      return response.statusCode ?? 0
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  }
+}
