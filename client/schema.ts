@@ -2458,7 +2458,7 @@ export interface components {
         PaymentRequired: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_autoreply" | "plan_email_access" | "plan_password_access" | "plan_permanent_links" | "plan_previews" | "quota_exhausted" | "suspended" | "quota_sites";
+                "Plinth-Error": "plan_short_subdomain" | "payment_required" | "plan_autoreply" | "plan_email_access" | "plan_members_access" | "plan_paid_access" | "plan_password_access" | "plan_permanent_links" | "plan_previews" | "plan_subscribers_access" | "quota_exhausted" | "suspended" | "quota_sites";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;

@@ -1,5 +1,6 @@
 /** How a site can be closed. */
 export const accessModes = ['password', 'email', 'subscribers', 'members', 'paid'] as const
+export type AccessMode = (typeof accessModes)[number]
 
 export const minPasswordLength = 4
 export const maxPasswordLength = 128

@@ -38,9 +38,12 @@ export const errorCodes = {
   payment_required: code(['payment_required'], 'The plan does not allow the request.'),
   plan_autoreply: code(['payment_required'], 'Auto-replies need a higher plan.'),
   plan_email_access: code(['payment_required'], 'Login by emailed codes needs a higher plan, or the option of the site.'),
+  plan_members_access: code(['payment_required'], 'Closing a site to all but its members needs a higher plan.'),
+  plan_paid_access: code(['payment_required'], 'Closing a site to all but paying members needs a higher plan.'),
   plan_password_access: code(['payment_required'], 'Closing a site with a password needs a higher plan.'),
   plan_permanent_links: code(['payment_required'], 'Permanent links need a higher plan.'),
   plan_previews: code(['payment_required'], 'Previews need a higher plan.'),
+  plan_subscribers_access: code(['payment_required'], 'Closing a site to all but subscribers needs a higher plan.'),
   quota_exhausted: code(
     ['payment_required'],
     'The form submissions of the plan are used up, and so is the room for hidden ones.',

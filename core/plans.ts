@@ -57,6 +57,9 @@ const featurePlans = {
   autoreply: 'start',
   password_access: 'start',
   email_access: 'pro',
+  subscribers_access: 'pro',
+  members_access: 'pro',
+  paid_access: 'pro',
 } as const satisfies Record<string, PlanName>
 export type Feature = keyof typeof featurePlans
 

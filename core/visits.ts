@@ -3,6 +3,18 @@ export const gatePaths = {
   password: '/__svc/login',
   email: '/__svc/login/email',
   code: '/__svc/login/code',
+  /** Finishes the registration of a visitor whose address is confirmed. */
+  register: '/__svc/register',
+  /** Consents to the documents of the site as they are now. */
+  consent: '/__svc/consent',
+  /** Begins a payment; its address below shows how it goes. */
+  pay: '/__svc/pay',
+  payment: '/__svc/payment',
+  /** Shows a link to the bot of a messenger, which answers with a code. */
+  messenger: '/__svc/login/messenger',
+  messengerCode: '/__svc/login/messenger/code',
+  /** Checks again that a visitor is a subscriber. */
+  renew: '/__svc/renew',
   logout: '/__svc/logout',
   brand: '/__svc/brand/',
 } as const

@@ -2,26 +2,9 @@ import { maxPasswordLength } from '../core/access.ts'
 import { escapeHtml } from '../core/html.ts'
 import type { PageLanguage } from '../core/page-language.ts'
 import { gatePaths } from '../core/visits.ts'
-import { type GateError, gateTexts } from './gate-texts.ts'
+import type { GateError, GateState } from './gate-state.ts'
+import { gateTexts } from './gate-texts.ts'
 import { pageKind } from './web-page.ts'
-
-export type { GateError }
-
-/** What the page asks for, and why the last answer was refused. */
-export type GateState =
-  | { readonly kind: 'password'; readonly error?: GateError }
-  | { readonly kind: 'email'; readonly error?: GateError }
-  | {
-      readonly kind: 'code'
-      /** As the visitor entered it. */
-      readonly email: string
-      /** Names the code that was asked for; the form sends it back. */
-      readonly challenge: string
-      readonly error?: GateError
-    }
-  | { readonly kind: 'ended' }
-  /** Whether a visitor who is inside wants to leave. */
-  | { readonly kind: 'logout' }
 
 /** How the owner wants the login page to look: a part of the route. */
 export interface GateBrand {
@@ -80,12 +63,32 @@ const noIcon = 'data:,'
  * The page of a closed site at which visitors log in and out. What the owner and the visitor wrote is text. Without a brand, nothing on the page says what the site is.
  * @param to path of the site that the forms return to; what is none, and a very long one, becomes `/`
  */
-export function gatePage(shown: {
+export function gatePage(shown: Shown): GatePage {
+  return render({ ...shown, state: shownAs(shown.state) })
+}
+
+type RenderedState = Extract<GateState, { readonly kind: 'password' | 'email' | 'code' | 'ended' | 'logout' }>
+
+function shownAs(state: GateState): RenderedState {
+  if (state.kind === 'members' || state.kind === 'paid') return { ...state, kind: 'email' }
+  const isRendered = (one: GateState): one is RenderedState => ['password', 'email', 'code', 'ended', 'logout'].includes(one.kind)
+  return isRendered(state) ? state : { kind: 'ended' }
+}
+
+interface Shown {
   readonly lang: PageLanguage
   readonly state: GateState
   readonly brand: GateBrand | null
   readonly to: string
-}): { status: number; headers: readonly string[]; body: Buffer } {
+}
+
+interface GatePage {
+  readonly status: number
+  readonly headers: readonly string[]
+  readonly body: Buffer
+}
+
+function render(shown: Shown & { readonly state: RenderedState }): GatePage {
   const { lang, state, brand } = shown
   const to = shown.to.length <= maxToLength && /^\/(?![/\\])/.test(shown.to) ? shown.to : '/'
   const error = 'error' in state ? state.error : undefined
@@ -146,7 +149,7 @@ const fields = {
   },
 } as const satisfies Record<string, Field>
 
-function stepOf(state: GateState, { lang, to }: { lang: PageLanguage; to: string }): string[] {
+function stepOf(state: RenderedState, { lang, to }: { lang: PageLanguage; to: string }): string[] {
   const texts = gateTexts[lang]
   if (state.kind === 'ended') return [`<p>${escapeHtml(texts.ended.hint)}</p>`]
   if (state.kind === 'logout') {

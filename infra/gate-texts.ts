@@ -1,10 +1,5 @@
 import type { PageLanguage } from '../core/page-language.ts'
-
-/**
- * Why a login was refused: the answer is wrong, too many were tried, no more visits are allowed, the code is too old, or the form is not from the
- * login page.
- */
-export type GateError = 'wrong' | 'wait' | 'full' | 'expired' | 'origin'
+import type { GateError } from './gate-state.ts'
 
 /** At which a login can be refused. */
 type Step = 'password' | 'email' | 'code'

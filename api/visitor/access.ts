@@ -3,57 +3,44 @@ import type { Context as Koa } from 'koa'
 import { maxPasswordLength } from '../../core/access.ts'
 import { deviceOf } from '../../core/access-login.ts'
 import { isPlainAddress } from '../../core/emails.ts'
-import { AppError, notFound, secondsUntil } from '../../core/errors.ts'
-import { preferredLanguage } from '../../core/page-language.ts'
-import { returnPath } from '../../core/return-path.ts'
 import { isUuid } from '../../core/uuid.ts'
 import { gatePaths, visitCookie } from '../../core/visits.ts'
 import { required } from '../../infra/config.ts'
-import { createVisits, type Visits } from '../../infra/crypto/visits.ts'
-import { type GateError, type GateState, gatePage } from '../../infra/gate-page.ts'
-import { webPage, webPagePolicy } from '../../infra/web-page.ts'
-import { type CodeOutcome, type CodeRequest, loginWithCode, requestCode } from '../../services/access/codes.ts'
-import { findSiteAt, type LoginLock, type SiteAt } from '../../services/access/find-site-at.ts'
+import { createVisits } from '../../infra/crypto/visits.ts'
+import { loginWithCode, requestCode } from '../../services/access/codes.ts'
 import { loginWithPassword } from '../../services/access/login.ts'
-import type { Services } from '../../services/services.ts'
-import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
-import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
-import { accessRefusalPage } from './access-pages.ts'
-import { isFromSameOrigin, type Place, placeOf, receiveFields } from './access-request.ts'
+import {
+  type Answer,
+  answering,
+  foreign,
+  type GateForm,
+  languageOf,
+  type Post,
+  receiveForm,
+  seeOther,
+  showPage,
+  siteAt,
+} from './access-forms.ts'
+import { isFromSameOrigin } from './access-request.ts'
 
 const maxCodeLength = 20
 
-/** A form of the login page of a closed site. */
-interface Post {
-  readonly koa: Koa
-  readonly services: Services & { readonly visits: Visits }
-  readonly place: Place
-  readonly site: SiteAt
-  readonly lock: LoginLock
-  readonly network: string
-  readonly fields: ReadonlyMap<string, string>
-  readonly to: string
-}
-
-/** What becomes of a form, with the page that is shown again when nobody is let in. */
-interface Answer {
-  readonly outcome: CodeOutcome | CodeRequest | { readonly kind: 'malformed' }
-  readonly asked: Exclude<GateState, { kind: 'ended' | 'logout' }>
-}
+const forms: readonly GateForm[] = [
+  { path: gatePaths.password, modes: ['password'], take: takePassword },
+  { path: gatePaths.email, modes: ['email'], take: takeEmail },
+  { path: gatePaths.code, modes: ['email'], take: takeCode },
+]
 
 /** The forms of the login pages of closed sites, at the hosts of these sites: only pages of the same origin may send them. */
 export function accessRoutes(deps: Deps): Router {
   const visits = createVisits(required(deps.config.secretKey, 'PLINTH_SECRET_KEY'))
   const router = new Router({ strict: true, sensitive: true })
-  const forms = [
-    [gatePaths.password, 'password', takePassword],
-    [gatePaths.email, 'email', takeEmail],
-    [gatePaths.code, 'email', takeCode],
-  ] as const
-  for (const [path, mode, take] of forms) {
-    router.get(path, goToSite)
-    router.post(path, (koa) => answering(deps, koa, (place, network) => login(deps, visits, koa, { place, network, mode, take })))
+  for (const form of forms) {
+    router.get(form.path, goToSite)
+    router.post(form.path, (koa) =>
+      answering(deps, koa, (place, network) => receiveForm(deps, visits, koa, { place, network, ...form })),
+    )
   }
   router.get(gatePaths.logout, (koa) =>
     answering(deps, koa, async (place, network) => {
@@ -75,70 +62,6 @@ export function accessRoutes(deps: Deps): Router {
 
 /** A visitor who reloads an answer, or enters its address. */
 const goToSite = (koa: Koa) => seeOther(koa, '/')
-
-function seeOther(koa: Koa, path: string): void {
-  koa.status = 303
-  koa.set('location', path)
-  koa.body = ''
-}
-
-const foreign = () => new AppError('forbidden', 'the form was sent from a page of another site')
-
-async function answering(deps: Deps, koa: Koa, work: (place: Place, network: string) => Promise<void>): Promise<void> {
-  try {
-    const place = placeOf(koa, deps.config)
-    if (!place) throw notFound('there is no site at this host')
-    await work(place, clientNetwork(koa))
-  } catch (error) {
-    const refusal = visibleError(error)
-    if (!refusal) deps.log.error({ err: error }, 'login failed')
-    const status = refusal ? statusOf[refusal.kind] : 500
-    koa.status = status
-    koa.type = 'text/html'
-    koa.set('content-security-policy', webPagePolicy)
-    koa.body = webPage(accessRefusalPage(languageOf(koa), status))
-    setErrorHeaders(koa, refusal)
-  }
-}
-
-const languageOf = (koa: Koa) => preferredLanguage(koa.get('accept-language'))
-
-/** @throws AppError `not_found` at hosts that redirect, to another host or to https */
-async function siteAt({ admission, config }: Deps, { host, isSecure }: Place, network: string): Promise<SiteAt> {
-  const { platformDomain, base } = config.urls
-  const site = await findSiteAt(admission.databaseOf({ kind: 'address', id: network }), platformDomain, host)
-  const isHttpsOnly = base.startsWith('https:') && (site?.isSecured || host.endsWith(`.${platformDomain}`))
-  if (!site || (isHttpsOnly && !isSecure)) throw notFound('there is no site at this host')
-  return site
-}
-
-interface Form {
-  readonly place: Place
-  readonly network: string
-  /** Which lock it opens. */
-  readonly mode: LoginLock['mode']
-  readonly take: (post: Post) => Promise<Answer>
-}
-
-async function login(deps: Deps, visits: Visits, koa: Koa, { place, network, mode, take }: Form): Promise<void> {
-  using caller = deps.admission.enter({ kind: 'address', id: network })
-  const site = await siteAt(deps, place, network)
-  using _received = deps.admission.enter({ kind: 'site', id: site.site_id })
-  const { lock } = site
-  if (!isFromSameOrigin(koa, place)) {
-    if (!lock) throw foreign()
-    return showPage(koa, site, { kind: lock.mode, error: 'origin' }, '/')
-  }
-  const fields = await receiveFields(koa, caller)
-  const to = returnPath(fields.get('to'))
-  // was opened since the page was shown
-  if (!lock) return seeOther(koa, to)
-  // is closed in another way since the page was shown
-  if (lock.mode !== mode) return showPage(koa, site, { kind: lock.mode }, to)
-  const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
-  const post: Post = { koa, services: { ...deps, db, visits }, place, site, lock, network, fields, to }
-  show(deps, post, await take(post))
-}
 
 async function takePassword({ services, lock, place, network, fields }: Post): Promise<Answer> {
   // a longer one is wrong, and is not worth hashing
@@ -173,43 +96,4 @@ async function takeCode({ koa, services, lock, place, network, fields }: Post): 
 function codeState(fields: ReadonlyMap<string, string>, email: string) {
   const challenge = fields.get('challenge') ?? ''
   return isUuid(challenge) && isPlainAddress(email) ? ({ kind: 'code', email, challenge } as const) : undefined
-}
-
-/** Why a form is shown again. */
-const errors = { wrong: 'wrong', malformed: 'wrong', full: 'full', expired: 'expired', wait: 'wait' } as const satisfies Record<
-  string,
-  GateError
->
-
-function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, asked }: Answer): void {
-  if ('afterwards' in outcome && outcome.afterwards) runAfterwards(deps, koa, outcome.afterwards)
-  if (outcome.kind === 'granted') {
-    koa.append('set-cookie', visitCookie(outcome.cookie, outcome.maxAgeSeconds, place.isSecure))
-    seeOther(koa, to)
-  } else if (outcome.kind === 'requested') {
-    showPage(koa, site, { kind: 'code', email: outcome.email, challenge: outcome.challenge }, to)
-  } else if (outcome.kind === 'ended') {
-    showPage(koa, site, { kind: 'ended' }, to)
-  } else if (outcome.kind === 'changed') {
-    // the page of the lock as it is now
-    seeOther(koa, to)
-  } else {
-    if (outcome.kind === 'wait') koa.set('retry-after', String(secondsUntil(outcome.until, services.clock())))
-    const error = errors[outcome.kind]
-    showPage(koa, site, { ...asked, error }, to)
-  }
-}
-
-/** Runs work whose duration the visitor must not see, also for a visitor who has left already. */
-function runAfterwards({ log }: Deps, { res }: Koa, work: () => Promise<void>): void {
-  const run = () => void work().catch((error: unknown) => log.error({ err: error }, 'work after a login page failed'))
-  if (res.destroyed || res.socket === null || res.socket.destroyed) run()
-  else res.once('close', run)
-}
-
-function showPage(koa: Koa, { brand }: SiteAt, state: GateState, to: string): void {
-  const { status, headers, body } = gatePage({ lang: languageOf(koa), state, brand, to })
-  koa.status = status
-  for (let i = 0; i < headers.length; i += 2) koa.set(headers[i] ?? '', headers[i + 1] ?? '')
-  koa.body = body
 }

@@ -16,7 +16,7 @@ export async function startGateServers({ files, dir, stack }: Place): Promise<Me
   const closed = stack.use(await startServer(program, files, join(dir, 'closed.sock'), epoch))
   const visit = createVisits(benchKey).issue(
     { site_id: 'bench', host, epoch },
-    { subject: anybody, generation: 0, until: new Date(Date.now() + hour) },
+    { subject: anybody, generation: 0, consent: 0, until: new Date(Date.now() + hour) },
   )
   const headers = [`Cookie: svc_s=${visit}`]
   return [

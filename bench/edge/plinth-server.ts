@@ -12,6 +12,7 @@ import { readSiteRules } from '../../infra/cas/site-rules.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
 import { openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
+import { noTerms } from '../../services/feeds/locks.ts'
 import { benchKey } from './key.ts'
 
 // The edge with one site, `bench.plinth.test`, that has the files of a folder. Listens on a unix socket and on a port, which it prints.
@@ -37,7 +38,15 @@ const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, lo
 const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, retained_sha256: null, version: 1 }
 const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
 const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null }
-const without = { expires_at: null, bypass_sha256: null, previews_closed: false, generations: [], brand: null }
+const without = {
+  expires_at: null,
+  bypass_sha256: null,
+  previews_closed: false,
+  generations: [],
+  consent_version: 0,
+  terms: noTerms,
+  brand: null,
+}
 const lock = epoch === undefined ? null : ({ mode: 'password', epoch, ...without } as const)
 routes.replaceAll([{ ...site, ...nothing, lock }])
 const confirm = () => routes.setConnected(true)

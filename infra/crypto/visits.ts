@@ -16,6 +16,8 @@ export interface Visit {
   readonly subject: string
   /** Of the subject, when it entered. */
   readonly generation: number
+  /** The version of the documents to which the visitor has consented; 0 before any. */
+  readonly consent: number
   readonly until: Date
 }
 
@@ -24,16 +26,16 @@ export const anybody = '00000000-0000-0000-0000-000000000000'
 
 /** Issues and reads the cookies of visits (addendum E36). */
 export interface Visits {
-  /** 54 characters of base64url. */
+  /** 59 characters of base64url. */
   issue(place: VisitPlace, visit: Visit): string
   /** The visit, which may be over; undefined unless the text was issued for this place. */
   read(place: VisitPlace, text: string): Visit | undefined
 }
 
 const subjectBytes = 16
-const saidBytes = subjectBytes + 4 + 4
+const saidBytes = subjectBytes + 4 + 4 + 4
 const signatureBytes = 16
-const textPattern = /^[A-Za-z0-9_-]{54}$/
+const textPattern = /^[A-Za-z0-9_-]{59}$/
 
 /** @param secretKey PLINTH_SECRET_KEY */
 export function createVisits(secretKey: Uint8Array): Visits {
@@ -41,11 +43,12 @@ export function createVisits(secretKey: Uint8Array): Visits {
   const sign = ({ site_id, host, epoch }: VisitPlace, said: Buffer) =>
     createHmac('sha256', key).update(`${site_id}:${epoch}:${host}:`).update(said).digest().subarray(0, signatureBytes)
   return {
-    issue(place, { subject, generation, until }) {
+    issue(place, { subject, generation, consent, until }) {
       const said = Buffer.alloc(saidBytes)
       said.write(subject.replaceAll('-', ''), 'hex')
       said.writeUInt32BE(generation, subjectBytes)
-      said.writeUInt32BE(Math.floor(until.getTime() / 1000), subjectBytes + 4)
+      said.writeUInt32BE(consent, subjectBytes + 4)
+      said.writeUInt32BE(Math.floor(until.getTime() / 1000), subjectBytes + 8)
       return Buffer.concat([said, sign(place, said)]).toString('base64url')
     },
     read(place, text) {
@@ -58,7 +61,8 @@ export function createVisits(secretKey: Uint8Array): Visits {
       return {
         subject,
         generation: said.readUInt32BE(subjectBytes),
-        until: new Date(said.readUInt32BE(subjectBytes + 4) * 1000),
+        consent: said.readUInt32BE(subjectBytes + 4),
+        until: new Date(said.readUInt32BE(subjectBytes + 8) * 1000),
       }
     },
   }

@@ -1,10 +1,14 @@
 import type { Generated } from 'kysely'
+import type { AccessMode } from '../../core/access.ts'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { BuildMode, DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
 import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import type { SubmissionData, SubmissionStatus } from '../../core/forms.ts'
 import type { Forge } from '../../core/git-events.ts'
+import type { ConsentMode, FormStyle, MemberStatus } from '../../core/members.ts'
+import type { MessengerName } from '../../core/messengers.ts'
 import type { NotificationKind } from '../../core/notifications.ts'
+import type { PaymentProviderName } from '../../core/payments.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 import type { VariableContext } from '../../core/variables.ts'
@@ -521,8 +525,6 @@ interface WebhookDeliveries {
 
 type DeliveryTries = readonly DeliveryTry[]
 
-export type AccessMode = 'password' | 'email'
-
 interface AccessLocks {
   site_id: string
   project_id: string
@@ -576,6 +578,7 @@ interface AccessCodes {
   code_sha256: string
   tries: Generated<number>
   created_at: Date
+  confirmed_at: Date | null
 }
 
 interface AccessLogins {
@@ -587,6 +590,71 @@ interface AccessLogins {
   ip_masked: string
   result: string
   at: Date
+}
+
+interface MemberSettings {
+  site_id: string
+  project_id: string
+  moderation: Generated<boolean>
+  ask_name: Generated<boolean>
+  name_label: string | null
+  consent_mode: Generated<ConsentMode>
+  form_style: Generated<FormStyle>
+  max_seats: number | null
+  consent_version: Generated<number>
+}
+
+interface SiteDocuments {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  position: number
+  title: string
+  url: string
+}
+
+interface Members {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  email: string
+  name: string | null
+  status: MemberStatus
+  consent_version: Generated<number>
+  registered_at: Date
+  last_login_at: Date | null
+}
+
+interface MemberConsents {
+  member_id: string
+  document_id: string
+  at: Date
+}
+
+interface AccessPrices {
+  site_id: string
+  project_id: string
+  amount_minor: number
+  currency: string
+  period_days: number | null
+  provider: PaymentProviderName
+}
+
+interface MessengerChannels {
+  id: Generated<string>
+  project_id: string
+  provider: MessengerName
+  external_id: string
+  title: string
+  username: string | null
+  url: string | null
+  bot_is_admin: boolean
+  connected_at: Date
+}
+
+interface AccessChannels {
+  site_id: string
+  channel_id: string
 }
 
 export interface DB {
@@ -633,6 +701,13 @@ export interface DB {
   access_codes: AccessCodes
   access_logins: AccessLogins
   access_rates: Rates
+  access_prices: AccessPrices
+  access_channels: AccessChannels
+  member_settings: MemberSettings
+  site_documents: SiteDocuments
+  members: Members
+  member_consents: MemberConsents
+  messenger_channels: MessengerChannels
   notifications: Notifications
   webhooks: Webhooks
   webhook_events: WebhookEvents

@@ -116,7 +116,7 @@ export async function loginWithCode(
     await tx.updateTable('access_emails').set({ last_login_at: now }).where('id', '=', listed.id).execute()
     await recordLogin(tx, logged(record('success', listed.id)))
     tx.afterCommit(() => services.log.info({ site_id, access_email_id: listed.id }, 'visitor logged in with a code'))
-    const who = { subject: listed.id, generation: listed.generation }
+    const who = { subject: listed.id, generation: listed.generation, consent: 0 }
     return grantVisit(services.visits, { site_id, host: visitor.host, ...opened }, who, now)
   })
 }

@@ -8,7 +8,7 @@ import { bumpRoutes } from '../feeds/routes.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite, type SiteRow } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
-import { endVisits, signOutEverybody } from './visits.ts'
+import { endVisits, signOutEverybody, type VisitsOf } from './visits.ts'
 
 export type AccessEmail = Selectable<DB['access_emails']>
 type Site = Pick<SiteRow, 'id' | 'project_id'>
@@ -60,6 +60,8 @@ export function listForeignAttempts(db: Db, siteId: string) {
     .limit(shownAttempts)
     .execute()
 }
+
+const visitsOf = ({ id }: Site): VisitsOf => ({ site_id: id, modes: ['email'] })
 
 const noSuchEmail = () => notFound('the site has no address with this id; list_site_access_emails shows them all')
 
@@ -155,7 +157,7 @@ export function removeEmail(services: Services, site: Site, id: string): Promise
       .returning('id')
       .executeTakeFirst()
     if (!gone) throw noSuchEmail()
-    await endVisits(tx, site.id, [gone.id], services.clock())
+    await endVisits(tx, visitsOf(site), [gone.id], services.clock())
     await bumpRoutes(tx, { site_id: site.id })
     tx.afterCommit(() => services.log.info({ site_id: site.id, access_email_id: id }, 'access address removed'))
   })
@@ -181,11 +183,11 @@ export function removeEmails(
       .execute()
     if (gone.length > 0) {
       const now = services.clock()
-      if (which === 'all') await signOutEverybody(tx, site.id)
+      if (which === 'all') await signOutEverybody(tx, visitsOf(site))
       else
         await endVisits(
           tx,
-          site.id,
+          visitsOf(site),
           gone.map(({ id }) => id),
           now,
         )

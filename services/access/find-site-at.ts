@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
+import type { AccessMode } from '../../core/access.ts'
 import { withPrimaries } from '../../core/domains.ts'
 import { wildcardOf } from '../../core/hosts.ts'
 import { type Db, prepared } from '../../infra/db/database.ts'
-import type { AccessMode } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
-import type { RouteBrand } from '../feeds/locks.ts'
+import { type RouteBrand, type RouteTerms, termsOfSite } from '../feeds/locks.ts'
 
 /** A site as its login sees it. */
 export interface SiteAt {
@@ -13,6 +13,7 @@ export interface SiteAt {
   /** What closes the site; null while it is open to everybody. */
   readonly lock: LoginLock | null
   readonly brand: RouteBrand | null
+  readonly terms: RouteTerms
   /** Whether the host is a custom domain with a certificate. */
   readonly isSecured: boolean
 }
@@ -29,6 +30,7 @@ interface Row extends Omit<LoginLock, 'mode'> {
   readonly project_id: string
   readonly mode: AccessMode | null
   readonly brand: RouteBrand | null
+  readonly terms: RouteTerms
   readonly domains: readonly { readonly domain: string; readonly secured: boolean }[]
 }
 
@@ -43,9 +45,9 @@ export async function findSiteAt(db: Db, platformDomain: string, host: string): 
   const names = [host, wildcardOf(host)]
   const [site] = await readSite(db, subdomain, names)
   if (!site) return undefined
-  const { site_id, project_id, mode, epoch, sealed_password, expires_at, brand } = site
+  const { site_id, project_id, mode, epoch, sealed_password, expires_at, brand, terms } = site
   const lock = mode === null ? null : { site_id, mode, epoch, sealed_password, expires_at }
-  const found = { site_id, project_id, lock, brand }
+  const found = { site_id, project_id, lock, brand, terms }
   if (subdomain !== null) return { ...found, isSecured: false }
   const domains = withPrimaries(site.domains)
   const domain = names.map((name) => domains.find((one) => one.domain === name)).find((one) => one !== undefined)
@@ -57,7 +59,7 @@ async function readSite(db: Db, subdomain: string | null, [exact, wildcard]: rea
   const siteOf = (domain: string | undefined) =>
     sql`(select domains.site_id from domains where domains.domain = ${domain} and ${isVerifiedDomain})`
   const { rows } = await sql<Row>`${prepared('find_site_at')}
-    select sites.id as site_id, sites.project_id, lock.mode, lock.epoch, lock.sealed_password, lock.expires_at,
+    select sites.id as site_id, sites.project_id, lock.mode, lock.epoch, lock.sealed_password, lock.expires_at, ${termsOfSite} as terms,
       (select to_jsonb(brand) - '{site_id,project_id}'::text[] from access_brands brand where brand.site_id = sites.id) as brand,
       coalesce((
         select jsonb_agg(jsonb_build_object('domain', domains.domain, 'secured', certificates.certificate is not null) order by domains.id)

@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import { type ExpiryChange, expiryAfter } from '../../core/access.ts'
+import { type AccessMode, type ExpiryChange, expiryAfter } from '../../core/access.ts'
 import { notFound, unprocessable } from '../../core/errors.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -36,15 +36,15 @@ const newEpoch = sql<string>`gen_random_uuid()`
 /** What closes a site from now on. */
 export type Closing =
   | { readonly mode: 'password'; readonly sealed_password: string }
-  | { readonly mode: 'email'; readonly sealed_password: null }
+  | { readonly mode: Exclude<AccessMode, 'password'>; readonly sealed_password: null }
 
 /** Closes a site, or closes it in another way, and signs out everybody. Its end and its limit of opens stay. */
 export function closeSite(services: Services, site: Site, closing: Closing): Promise<void> {
   const { id: site_id, project_id } = site
   return transact(services, async (tx) => {
     const lock = await lockAccess(tx, site)
-    // those who have logged in with a code stay
-    if (closing.mode === 'email' && lock?.mode === 'email') return
+    // those who have logged in stay
+    if (closing.mode !== 'password' && lock?.mode === closing.mode) return
     const changed = { ...closing, updated_at: services.clock() }
     await tx
       .insertInto('access_locks')

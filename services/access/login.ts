@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { visitPeriodMs } from '../../core/visits.ts'
-import { anybody, type Visits } from '../../infra/crypto/visits.ts'
+import { anybody, type Visit, type Visits } from '../../infra/crypto/visits.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import type { LoginLock } from './find-site-at.ts'
@@ -55,7 +55,12 @@ export async function loginWithPassword(
     if (opened.kind !== 'opened') return opened
     const { site_id } = lock
     tx.afterCommit(() => services.log.info({ site_id }, 'visitor logged in with the password'))
-    return grantVisit(services.visits, { site_id, host: visitor.host, ...opened }, { subject: anybody, generation: 0 }, now)
+    return grantVisit(
+      services.visits,
+      { site_id, host: visitor.host, ...opened },
+      { subject: anybody, generation: 0, consent: 0 },
+      now,
+    )
   })
 }
 
@@ -104,12 +109,7 @@ interface Place extends Pick<Opened, 'epoch' | 'expires_at'> {
 }
 
 /** A visit of the usual length, or until the lock ends. */
-export function grantVisit(
-  visits: Visits,
-  { expires_at, ...place }: Place,
-  who: { readonly subject: string; readonly generation: number },
-  now: Date,
-): GrantedVisit {
+export function grantVisit(visits: Visits, { expires_at, ...place }: Place, who: Omit<Visit, 'until'>, now: Date): GrantedVisit {
   const until = new Date(Math.min(now.getTime() + visitPeriodMs, expires_at?.getTime() ?? Number.POSITIVE_INFINITY))
   const cookie = visits.issue({ site_id: place.site_id, host: place.host, epoch: place.epoch }, { ...who, until })
   return { kind: 'granted', cookie, maxAgeSeconds: Math.max(1, Math.floor((until.getTime() - now.getTime()) / 1000)) }

@@ -12,7 +12,19 @@ export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> 
   await deleteInSteps(db, 'mails', sql`kind = 'access_code' and about = ${siteId}`)
 }
 
-const tables = ['access_logins', 'access_codes', 'access_generations', 'access_emails', 'access_locks'] as const
+const tables = [
+  'access_logins',
+  'access_codes',
+  'access_generations',
+  'access_emails',
+  'access_prices',
+  'access_channels',
+  'site_documents',
+  // their consents go with them
+  'members',
+  'member_settings',
+  'access_locks',
+] as const
 
 /** Deletes what is left of the access to a site, under its lock and that of its project. */
 export async function deleteAccessOfSite(

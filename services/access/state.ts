@@ -1,7 +1,7 @@
+import type { AccessMode } from '../../core/access.ts'
 import { paymentRequired } from '../../core/errors.ts'
 import { type PlanName, planAllows, planFor } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
-import type { AccessMode } from '../../infra/db/schema.ts'
 import { type AccessBrand, findBrand } from './brand.ts'
 import { countEmails } from './emails.ts'
 import { findLock, type LockRow } from './locks.ts'
@@ -22,18 +22,23 @@ export async function readAccess(db: Db, siteId: string): Promise<AccessState> {
 export const mayUseEmailAccess = (plan: PlanName, { email_access }: { readonly email_access: boolean }) =>
   email_access || planAllows(plan, 'email_access')
 
+const whatCloses = {
+  password: 'closing a site with a password',
+  subscribers: 'closing a site to all but the subscribers of channels',
+  members: 'closing a site to all but its members',
+  paid: 'closing a site to all but paying members',
+} as const
+
 /** @throws AppError `payment_required` when neither the plan nor the site may be closed in this way */
 export function requirePlanForAccess(mode: AccessMode, plan: PlanName, site: { readonly email_access: boolean }): void {
-  if (mode === 'email' && !mayUseEmailAccess(plan, site)) {
+  if (mode === 'email') {
+    if (mayUseEmailAccess(plan, site)) return
     throw paymentRequired(
       `login by emailed codes needs the ${planFor('email_access')} plan or higher, or the option of the site that the operator switches on`,
       'plan_email_access',
     )
   }
-  if (mode === 'password' && !planAllows(plan, 'password_access')) {
-    throw paymentRequired(
-      `closing a site with a password needs the ${planFor('password_access')} plan or higher`,
-      'plan_password_access',
-    )
-  }
+  const feature = `${mode}_access` as const
+  if (planAllows(plan, feature)) return
+  throw paymentRequired(`${whatCloses[mode]} needs the ${planFor(feature)} plan or higher`, `plan_${feature}`)
 }

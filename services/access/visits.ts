@@ -1,14 +1,18 @@
 import { sql } from 'kysely'
+import type { AccessMode } from '../../core/access.ts'
 import type { Tx } from '../transact.ts'
 
 /** The generations that travel with the route of a site to every edge. */
 const maxGenerations = 200
 
-/**
- * Ends the visits of subjects, under the lock of the site; the caller bumps the route. Only a site that asks for codes has visits that know their
- * subject, and those from before a switch of its mode are over.
- */
-export async function endVisits(tx: Tx, siteId: string, subjects: readonly string[], now: Date): Promise<void> {
+/** The visits that subjects have while the site is closed in one of the modes; those from before a switch of its mode are over. */
+export interface VisitsOf {
+  readonly site_id: string
+  readonly modes: readonly AccessMode[]
+}
+
+/** Ends the visits of subjects, under the lock of the site; the caller bumps the route. */
+export async function endVisits(tx: Tx, { site_id, modes }: VisitsOf, subjects: readonly string[], now: Date): Promise<void> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('access_generations')
     .columns(['site_id', 'subject', 'generation', 'raised_at'])
@@ -17,8 +21,8 @@ export async function endVisits(tx: Tx, siteId: string, subjects: readonly strin
         .selectFrom('access_locks')
         .select(['site_id', sql<string>`unnest(${subjects}::uuid[])`.as('subject'), sql<number>`1`.as('generation')])
         .select(sql<Date>`${now}::timestamptz`.as('raised_at'))
-        .where('site_id', '=', siteId)
-        .where('mode', '=', 'email'),
+        .where('site_id', '=', site_id)
+        .where('mode', 'in', modes),
     )
     .onConflict((conflict) =>
       conflict.columns(['site_id', 'subject']).doUpdateSet({
@@ -31,20 +35,20 @@ export async function endVisits(tx: Tx, siteId: string, subjects: readonly strin
   const { count } = await tx
     .selectFrom('access_generations')
     .select((eb) => eb.fn.countAll<number>().as('count'))
-    .where('site_id', '=', siteId)
+    .where('site_id', '=', site_id)
     .executeTakeFirstOrThrow()
-  if (count > maxGenerations) await signOutEverybody(tx, siteId)
+  if (count > maxGenerations) await signOutEverybody(tx, { site_id, modes })
 }
 
-/** Ends all visits of a site that asks for codes, under its lock; the caller bumps the route. */
-export async function signOutEverybody(tx: Tx, siteId: string): Promise<void> {
+/** Ends all visits of a site while it is closed in one of the modes, under its lock; the caller bumps the route. */
+export async function signOutEverybody(tx: Tx, { site_id, modes }: VisitsOf): Promise<void> {
   await tx
     .updateTable('access_locks')
     .set({ epoch: sql<string>`gen_random_uuid()` })
-    .where('site_id', '=', siteId)
-    .where('mode', '=', 'email')
+    .where('site_id', '=', site_id)
+    .where('mode', 'in', modes)
     .execute()
-  await forgetGenerations(tx, siteId)
+  await forgetGenerations(tx, site_id)
 }
 
 /** Visits of an earlier epoch are over, whatever their generation. */

@@ -60,6 +60,7 @@ const ownTables = [
   'released_domains',
   'allowances',
   'form_usage',
+  'messenger_channels',
   'autoreply_usage',
   'keys',
 ] as const

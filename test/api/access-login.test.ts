@@ -40,7 +40,7 @@ test('L02: the password leads to the page that was asked for, with a visit of 30
   const answer = await login(password, { to: '/?from=login' })
   expect(answer).toMatchObject({ status: 303, headers: { location: '/?from=login', 'cache-control': 'no-store' } })
   expect(answer.headers['set-cookie']?.[0]).toMatch(
-    /^svc_s=[A-Za-z0-9_-]{54}; Path=\/; Max-Age=(2592000|2591999); HttpOnly; SameSite=Lax$/,
+    /^svc_s=[A-Za-z0-9_-]{59}; Path=\/; Max-Age=(2592000|2591999); HttpOnly; SameSite=Lax$/,
   )
   expect(await visitOf(site, answer)).toMatchObject({ subject: anybody, generation: 0 })
   const opened = await w.visit(site.subdomain, '/?from=login', { cookie: answer.cookie ?? '' })
@@ -93,7 +93,7 @@ test('L02 L05 L06: a password that an operation sets opens the site, until it is
 test('check 72: over https the cookie is bound to the host, and a visit belongs to one host of one site', async () => {
   const answer = await login(password, { headers: { 'x-forwarded-proto': 'https' } })
   expect(answer.headers['set-cookie']?.[0]).toMatch(
-    /^__Host-svc_s=[A-Za-z0-9_-]{54}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/,
+    /^__Host-svc_s=[A-Za-z0-9_-]{59}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/,
   )
   const other = await makeClosedSite(w, owner)
   expect(await visitOf(other, answer)).toBeUndefined()
@@ -104,7 +104,7 @@ test('check 72: a login issues a new visit, whatever cookie the visitor presents
   const { epoch } = await site.lock()
   const until = new Date(Date.now() + 1_000_000)
   const place = { site_id: site.id, host: new URL(site.url).hostname, epoch }
-  const presented = createVisits(secretKey).issue(place, { subject: anybody, generation: 0, until })
+  const presented = createVisits(secretKey).issue(place, { subject: anybody, generation: 0, consent: 0, until })
   const answer = await login(password, { headers: { cookie: `svc_s=${presented}; __Host-svc_s=${presented}` } })
   expect(answer.status).toBe(303)
   expect(answer.cookie).not.toContain(presented)

@@ -41,6 +41,11 @@ const accessTables = [
   'access_generations',
   'access_codes',
   'access_logins',
+  'access_prices',
+  'access_channels',
+  'site_documents',
+  'members',
+  'member_settings',
 ] as const
 
 /** Closes a site and gives it a row in every table of its access. */
@@ -64,6 +69,32 @@ async function fillAccess(w: World, { key, id: project_id }: TestProject, site_i
     .values({ site_id, access_email_id: id, ...login })
     .execute()
   await w.db.insertInto('access_brands').values({ site_id, project_id, title: 'For readers' }).execute()
+  const at = { site_id, project_id }
+  const price = { amount_minor: 49_900, currency: 'RUB', provider: 'manual' } as const
+  await w.db
+    .insertInto('access_prices')
+    .values({ ...at, ...price })
+    .execute()
+  const named = { provider: 'telegram', external_id: site_id, title: 'News' } as const
+  const channel = await w.db
+    .insertInto('messenger_channels')
+    .values({ project_id, ...named, bot_is_admin: true, connected_at: now })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await w.db.insertInto('access_channels').values({ site_id, channel_id: channel.id }).execute()
+  await w.db.insertInto('member_settings').values(at).execute()
+  const document = { position: 0, title: 'Terms', url: 'https://example.com/terms' }
+  const { id: document_id } = await w.db
+    .insertInto('site_documents')
+    .values({ ...at, ...document })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  const { id: member_id } = await w.db
+    .insertInto('members')
+    .values({ ...at, email: 'grace@example.com', status: 'active', registered_at: now })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await w.db.insertInto('member_consents').values({ member_id, document_id, at: now }).execute()
 }
 
 describe('a site in the trash', () => {

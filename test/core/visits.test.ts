@@ -5,7 +5,7 @@ import { anybody, createVisits } from '../../infra/crypto/visits.ts'
 
 const visits = createVisits(Buffer.alloc(32, 7))
 const place = { site_id: randomUUID(), host: 'a.example.com', epoch: randomUUID() }
-const visit = { subject: randomUUID(), generation: 3, until: new Date(2_000_000_000_000) }
+const visit = { subject: randomUUID(), generation: 3, consent: 2, until: new Date(2_000_000_000_000) }
 const text = visits.issue(place, visit)
 
 describe('70: a visit', () => {
@@ -34,7 +34,7 @@ describe('70: a visit', () => {
     }
   })
 
-  test.each(['', 'a', text.slice(1), `${text}A`, `${text} `, `${text.slice(0, 53)}=`, '\u0000'.repeat(54), 'ä'.repeat(54)])(
+  test.each(['', 'a', text.slice(1), `${text}A`, `${text} `, `${text.slice(0, 58)}=`, '\u0000'.repeat(59), 'ä'.repeat(59)])(
     '%j is none',
     (other) => expect(visits.read(place, other)).toBeUndefined(),
   )

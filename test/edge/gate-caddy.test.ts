@@ -9,7 +9,10 @@ import { type Ask, ask, lockOf, openTestEdge, platformDomain, sendRaw, visits } 
 const host = `site.${platformDomain}`
 const until = new Date(Date.now() + 3_600_000)
 const lock = lockOf()
-const visit = visits.issue({ site_id: 'id-of-site', host, epoch: lock.epoch }, { subject: anybody, generation: 0, until })
+const visit = visits.issue(
+  { site_id: 'id-of-site', host, epoch: lock.epoch },
+  { subject: anybody, generation: 0, consent: 0, until },
+)
 
 let stack: AsyncDisposableStack
 let port = 0

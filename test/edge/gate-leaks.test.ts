@@ -129,7 +129,7 @@ const changing = (name: 'cookie' | 'x-plinth-bypass', change: (value: string) =>
     if (headers[name] !== undefined) headers[name] = change(String(headers[name]))
   },
 })
-const ofLength54 = Object.keys(refusedStates).filter((name) => /^a (visit (that|of)|forged|prolonged)/.test(name))
+const ofFullLength = Object.keys(refusedStates).filter((name) => /^a (visit (that|of)|forged|prolonged)/.test(name))
 const inOtherScheme = (cookie: string) =>
   cookie.startsWith('svc_s=') ? `${cookie}; ${cookie.replaceAll('svc_s=', '__Host-svc_s=')}` : cookie.replace(/^__Host-/, '')
 
@@ -146,10 +146,12 @@ const mutants: readonly [check: string, TestEdgeOptions, caught: readonly string
   ],
   [
     'the signature',
-    reading((_place, text) => (/^[\w-]{54}$/.test(text) ? { subject: otherPlace.epoch, generation: 0, until: far } : undefined)),
-    ofLength54,
+    reading((_place, text) =>
+      /^[\w-]{59}$/.test(text) ? { subject: otherPlace.epoch, generation: 0, consent: 0, until: far } : undefined,
+    ),
+    ofFullLength,
   ],
-  ['the length', reading((place, text) => visits.read(place, text.slice(0, 54))), ['an extended visit']],
+  ['the length', reading((place, text) => visits.read(place, text.slice(0, 59))), ['an extended visit']],
   [
     'the number of cookies',
     changing('cookie', (cookie) => cookie.split('; ').toReversed().join('; ')),

@@ -25,7 +25,7 @@ const https = 'X-Forwarded-Proto: https'
 export type States = Readonly<Record<string, (at: VisitPlace) => readonly string[]>>
 
 const issued = (at: VisitPlace, more: Partial<Visit> = {}, from = visits) =>
-  from.issue(at, { subject: anybody, generation: 0, until: new Date(Date.now() + day), ...more })
+  from.issue(at, { subject: anybody, generation: 0, consent: 0, until: new Date(Date.now() + day), ...more })
 
 /** A visit that has ended with its end changed to a later one, as everybody can who has one. */
 function prolonged(at: VisitPlace): string {

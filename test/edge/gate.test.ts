@@ -29,7 +29,7 @@ const close = (lock: Partial<RouteLock> = {}) => edge.publish('site', files, { l
 const visit = (more: { subject?: string; generation?: number; until?: Date } = {}) =>
   visits.issue(
     { site_id: 'id-of-site', host, epoch },
-    { subject: anybody, generation: 0, until: new Date(Date.now() + day), ...more },
+    { subject: anybody, generation: 0, consent: 0, until: new Date(Date.now() + day), ...more },
   )
 const withVisit = (text = visit()) => ({ headers: { cookie: `svc_s=${text}` } })
 const status = async (path: string, options?: Ask) => (await edge.ask(path, options)).status

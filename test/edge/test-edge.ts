@@ -19,7 +19,7 @@ import { createVisits, type Visits } from '../../infra/crypto/visits.ts'
 import { type Listen, openServer } from '../../infra/listen.ts'
 import { createLogger } from '../../infra/log.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
-import type { RouteLock } from '../../services/feeds/locks.ts'
+import { noTerms, type RouteLock } from '../../services/feeds/locks.ts'
 import type { Route } from '../../services/feeds/routes.ts'
 
 export const platformDomain = 'plinth.test'
@@ -64,7 +64,8 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
 
 /** What closes a site with a password. */
 export function lockOf(more: Partial<RouteLock> = {}): RouteLock {
-  const always = { expires_at: null, bypass_sha256: null, previews_closed: false, generations: [], brand: null }
+  const unlimited = { expires_at: null, bypass_sha256: null, previews_closed: false, generations: [] }
+  const always = { ...unlimited, consent_version: 0, terms: noTerms, brand: null }
   return { mode: 'password', epoch: '11111111-1111-4111-8111-111111111111', ...always, ...more }
 }
 

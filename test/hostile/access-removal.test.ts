@@ -48,7 +48,7 @@ async function visit({ id, subdomain }: ClosedSite, email: string) {
   const host = `${subdomain}.${w.config.urls.platformDomain}`
   const until = new Date(Date.now() + 3_600_000)
   const visits = createVisits(required(w.config.secretKey, 'PLINTH_SECRET_KEY'))
-  return { subject, cookie: `svc_s=${visits.issue({ site_id: id, host, epoch }, { subject, generation: 0, until })}` }
+  return { subject, cookie: `svc_s=${visits.issue({ site_id: id, host, epoch }, { subject, generation: 0, consent: 0, until })}` }
 }
 
 /** How many milliseconds after the answer both edges have shut the visitor out. */

@@ -1,11 +1,12 @@
 import { parseDocument } from 'htmlparser2'
 import { expect, test } from 'vitest'
 import { pageLanguages } from '../../core/page-language.ts'
-import { type GateBrand, type GateError, type GateState, gatePage } from '../../infra/gate-page.ts'
+import { type GateBrand, gatePage } from '../../infra/gate-page.ts'
+import type { GateError, GateState } from '../../infra/gate-state.ts'
 
 const errors: readonly GateError[] = ['wrong', 'wait', 'full', 'expired', 'origin']
 const code = { kind: 'code', email: 'ada@example.com', challenge: 'c0ffee' } as const
-const asked: readonly Exclude<GateState, { kind: 'ended' | 'logout' }>[] = [{ kind: 'password' }, { kind: 'email' }, code]
+const asked: readonly Extract<GateState, { readonly error?: GateError }>[] = [{ kind: 'password' }, { kind: 'email' }, code]
 const states: readonly GateState[] = [
   ...asked,
   ...asked.flatMap((state) => errors.map((error) => ({ ...state, error }))),
