@@ -623,6 +623,11 @@ interface Members {
   consent_version: Generated<number>
   registered_at: Date
   last_login_at: Date | null
+  paid_at: Date | null
+  paid_minor: number | null
+  paid_currency: string | null
+  paid_provider: PaymentProviderName | null
+  paid_until: Date | null
 }
 
 interface MemberConsents {

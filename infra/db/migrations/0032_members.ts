@@ -51,7 +51,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       consent_version integer not null default 0,
       registered_at timestamptz(3) not null,
       last_login_at timestamptz(3),
-      unique (site_id, email)
+      -- the payment that counts; null before the first, and after a refund
+      paid_at timestamptz(3),
+      paid_minor bigint,
+      paid_currency text,
+      paid_provider text,
+      -- null for ever
+      paid_until timestamptz(3),
+      unique (site_id, email),
+      check ((paid_at is null) = (paid_minor is null) and (paid_at is null) = (paid_currency is null)
+        and (paid_at is null) = (paid_provider is null) and (paid_at is not null or paid_until is null))
     )`.execute(db)
   await sql`create index members_status on members (site_id, status, registered_at)`.execute(db)
 
