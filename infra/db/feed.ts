@@ -37,8 +37,11 @@ const overlapMs = 60_000
 /** After more notifications at once than this, everything is read. */
 const maxNamedRows = 1000
 const firstPauseMs = 100
-/** The longest pause between tries, each of which costs one connection. With a longer one, visitors would see old content although PostgreSQL is back. */
-const longestPauseMs = 1000
+/**
+ * The longest pause between tries, each of which costs one connection. With a longer one, visitors who were removed from a closed site would still
+ * be inside a second after PostgreSQL is back, and others would see old content.
+ */
+const longestPauseMs = 500
 
 /**
  * Follows the feeds over one connection until disposed. While PostgreSQL is away it retries with growing pauses, and the rows that were read

@@ -3,12 +3,27 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { openEdge } from '../../edge/edge.ts'
 import { required } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
-import { type Answer, ask } from '../edge/test-edge.ts'
+import { type Answer, type Ask, ask } from '../edge/test-edge.ts'
 import type { World } from '../world.ts'
 
 export interface TwoEdges extends AsyncDisposable {
   /** Waits until both edges answer the root of a site as wanted. Answers how many milliseconds that took. */
   shown(subdomain: string, wanted: (answer: Answer) => boolean, headers?: Readonly<Record<string, string>>): Promise<number>
+  /** Asks both edges for the root of a site, over and over. */
+  watch(subdomain: string, headers: Readonly<Record<string, string>>): Watch
+}
+
+export interface Watch {
+  /** Waits until both edges answer with the status, and ends. */
+  until(status: number): Promise<Seen[]>
+}
+
+/** What one edge has answered. */
+export interface Seen {
+  /** In order, each as long as it stays the same. */
+  readonly statuses: readonly number[]
+  /** When the last of them was first answered, as `performance.now` counts. */
+  readonly changedAt: number
 }
 
 /** Two edges that follow the database of a world, each with a snapshot of its own. */
@@ -23,6 +38,20 @@ export async function openTwoEdges(w: World): Promise<TwoEdges> {
     return opened.use(await openEdge({ ...shared, ...own })).port ?? 0
   }
   const ports = [await open('edge-1'), await open('edge-2')]
+  async function watchOne(port: number, sent: Ask, isOver: (status: number) => boolean): Promise<Seen> {
+    const statuses: number[] = []
+    let changedAt = 0
+    for (;;) {
+      const { status } = await ask(port, '/', sent)
+      if (status !== statuses.at(-1)) {
+        statuses.push(status)
+        changedAt = performance.now()
+      }
+      if (isOver(status)) return { statuses, changedAt }
+      await pause(5)
+    }
+  }
+
   const stack = opened.move()
   return {
     async shown(subdomain, wanted, headers = {}) {
@@ -34,6 +63,17 @@ export async function openTwoEdges(w: World): Promise<TwoEdges> {
         }),
       )
       return performance.now() - startedAt
+    },
+    watch(subdomain, headers) {
+      let last: number | undefined
+      const sent = { host: `${subdomain}.${platformDomain}`, headers }
+      const seen = Promise.all(ports.map((port) => watchOne(port, sent, (status) => status === last)))
+      return {
+        until(status) {
+          last = status
+          return seen
+        },
+      }
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
