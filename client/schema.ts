@@ -924,6 +924,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/access/paid-mode": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a site to all but paying members
+         * @description Closes a site to all but members who have paid, or changes the price. A switch signs out everybody; members keep what they have paid for.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["set_paid_access"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sites/{site_id}/access/emails": {
         parameters: {
             query?: never;
@@ -2031,6 +2053,14 @@ export interface components {
             max_seats: number | null;
             /** @description How many members the site has. */
             seats_taken: number;
+            /** @description What members pay while the site is closed to all but paying members; null before set_paid_access. */
+            price: {
+                amount_minor: number;
+                currency: string;
+                period_days: number | null;
+                /** @enum {string} */
+                provider: "manual" | "test" | "yookassa" | "stripe";
+            } | null;
             /** @description The ids of the channels whose subscribers are let in. */
             channels: string[];
             /** @description How many addresses a code lets in. */
@@ -2075,6 +2105,14 @@ export interface components {
             max_seats: number | null;
             /** @description How many members the site has. */
             seats_taken: number;
+            /** @description What members pay while the site is closed to all but paying members; null before set_paid_access. */
+            price: {
+                amount_minor: number;
+                currency: string;
+                period_days: number | null;
+                /** @enum {string} */
+                provider: "manual" | "test" | "yookassa" | "stripe";
+            } | null;
             /** @description The ids of the channels whose subscribers are let in. */
             channels: string[];
             /** @description How many addresses a code lets in. */
@@ -2471,7 +2509,7 @@ export interface components {
         Conflict: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_access_emails" | "quota_webhooks" | "name_taken" | "name_reserved" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
+                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_access_emails" | "quota_webhooks" | "name_taken" | "name_reserved" | "provider_missing" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -5327,6 +5365,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -5404,6 +5443,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -5470,6 +5510,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -5591,6 +5632,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -5669,6 +5711,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -5733,6 +5776,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -5761,6 +5805,104 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_paid_access: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "amount_minor": 49900,
+                 *       "currency": "RUB",
+                 *       "period_days": 30,
+                 *       "provider": "manual"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description The price in the smallest unit of the currency: 49900 is 499 roubles, or 49,900 yen. */
+                    amount_minor: number;
+                    /**
+                     * @description ISO 4217, in upper case.
+                     * @enum {string}
+                     */
+                    currency: "AED" | "AMD" | "ARS" | "AUD" | "AZN" | "BAM" | "BGN" | "BRL" | "CAD" | "CHF" | "CLP" | "CNY" | "COP" | "CZK" | "DKK" | "EGP" | "EUR" | "GBP" | "GEL" | "HKD" | "IDR" | "ILS" | "INR" | "JPY" | "KES" | "KGS" | "KRW" | "KZT" | "MAD" | "MDL" | "MXN" | "MYR" | "NGN" | "NOK" | "NZD" | "PEN" | "PHP" | "PLN" | "PYG" | "RON" | "RSD" | "RUB" | "RWF" | "SAR" | "SEK" | "SGD" | "THB" | "TRY" | "UAH" | "USD" | "UZS" | "VND" | "XAF" | "XOF" | "ZAR";
+                    /** @description How long a payment is for; null for ever. */
+                    period_days: number | null;
+                    /**
+                     * @description Who takes the payment. manual: you do, and approve the member. The others are there when the operator of the platform has configured them.
+                     * @enum {string}
+                     */
+                    provider: "manual" | "test" | "yookassa" | "stripe";
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "paid",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "price": {
+                     *         "amount_minor": 49900,
+                     *         "currency": "RUB",
+                     *         "period_days": 30,
+                     *         "provider": "manual"
+                     *       },
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -6156,6 +6298,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {
@@ -6260,6 +6403,7 @@ export interface operations {
                      *       "opens_count": 0,
                      *       "max_seats": null,
                      *       "seats_taken": 0,
+                     *       "price": null,
                      *       "channels": [],
                      *       "emails_count": 0,
                      *       "brand": {

@@ -71,6 +71,7 @@ export const errorCodes = {
   quota_webhooks: code(['conflict'], 'The project has as many webhooks as it may have.'),
   name_taken: code(['conflict'], 'The subdomain belongs to another site.'),
   name_reserved: code(['conflict'], 'The subdomain is reserved for the platform.'),
+  provider_missing: code(['conflict'], 'The operator has not configured the payment provider.'),
   domain_taken: code(['conflict'], 'The domain is attached to a site already.'),
   in_trash: code(['conflict'], 'The site is in the trash.'),
   wrong_status: code(['conflict'], 'The status of the deploy does not allow the request.'),

@@ -47,8 +47,9 @@ export function loadConfig(env: Environment = process.env) {
     urls,
     sockets: socketPaths(dataDir),
     storage: { ...storage, url: storage.url ?? pathToFileURL(join(dataDir, 'cas')).href },
-    acme: { ...acme, dns: bothOrNone(acme.dns) },
+    acme: { ...acme, dns: completeAcmeDns(acme.dns) },
     mail: { ...mail, from: mail.from ?? `Plinth <noreply@${hostname}>` },
+    payments: completePayments(given.payments),
     build: completeBuild(given),
     plans: plansFile === undefined ? defaultPlans : loadPlans(plansFile),
   }
@@ -97,10 +98,38 @@ function socketPaths(dataDir: string) {
 }
 
 /** @throws ConfigError when only one is set */
-function bothOrNone({ listen, zone }: Given['acme']['dns']): { readonly listen: string; readonly zone: string } | undefined {
-  if (listen !== undefined && zone !== undefined) return { listen, zone }
-  if (listen === undefined && zone === undefined) return undefined
-  throw new ConfigError('PLINTH_ACME_DNS_LISTEN and PLINTH_ACME_DNS_ZONE belong together: set both, or none for HTTP-01 only')
+function completeAcmeDns({ listen, zone }: Given['acme']['dns']) {
+  return bothOrNone({ PLINTH_ACME_DNS_LISTEN: listen, PLINTH_ACME_DNS_ZONE: zone }, 'HTTP-01 only', (listen, zone) => ({
+    listen,
+    zone,
+  }))
+}
+
+/** The payment providers that the operator has configured. @throws ConfigError when half of one is set */
+function completePayments({ test, yookassa, stripe }: Given['payments']) {
+  const shop = { PLINTH_YOOKASSA_SHOP_ID: yookassa.shopId, PLINTH_YOOKASSA_SECRET_KEY: yookassa.secretKey }
+  const account = { PLINTH_STRIPE_SECRET_KEY: stripe.secretKey, PLINTH_STRIPE_WEBHOOK_SECRET: stripe.webhookSecret }
+  return {
+    test,
+    yookassa: bothOrNone(shop, 'no payments by YooKassa', (shopId, secretKey) => ({ shopId, secretKey, api: yookassa.api })),
+    stripe: bothOrNone(account, 'no payments by Stripe', (secretKey, webhookSecret) => ({
+      secretKey,
+      webhookSecret,
+      api: stripe.api,
+    })),
+  }
+}
+
+/** @throws ConfigError when only one of the two settings has a value */
+function bothOrNone<Both>(
+  given: Readonly<Record<string, string | undefined>>,
+  otherwise: string,
+  both: (first: string, second: string) => Both,
+): Both | undefined {
+  const [first, second] = Object.values(given)
+  if (first !== undefined && second !== undefined) return both(first, second)
+  if (first === undefined && second === undefined) return undefined
+  throw new ConfigError(`${Object.keys(given).join(' and ')} belong together: set both, or none for ${otherwise}`)
 }
 
 /** Twelve hex digits that name a data directory in folders outside of it. */

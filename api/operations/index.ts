@@ -53,6 +53,7 @@ import {
 import { get_logs } from './logs.ts'
 import { check_deploy, deploy_manifest, get_manifest, list_deploy_files, put_blob } from './manifest-deploys.ts'
 import { list_notifications, read_notifications } from './notifications.ts'
+import { set_paid_access } from './paid-access.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
@@ -77,7 +78,7 @@ export const tags = {
   Domains: 'A custom domain shows its site when its TXT record proves the ownership and its A record points here.',
   Git: 'A connected repository is fetched and published after each push to its branch; other branches and pull requests get previews.',
   Access:
-    'A closed site shows visitors a login page: it opens with a password, or with a code that is emailed to a listed address.',
+    'A closed site shows visitors a login page: it opens with a password, or with a code that is emailed to a listed address or to a member.',
   Forms: 'Visitors post forms to the endpoint of a site. Their submissions are here, by status; those over the quota are hidden.',
   'Auto-reply': 'Visitors who post a form get an email in reply.',
   Notifications: 'What the owner of the project should know.',
@@ -138,6 +139,7 @@ export const operations: readonly Operation[] = [
   set_site_access_expiry,
   set_site_access_opens,
   set_site_email_access,
+  set_paid_access,
   list_site_access_emails,
   add_site_access_email,
   import_site_access_emails,

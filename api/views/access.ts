@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { accessModes } from '../../core/access.ts'
+import { paymentProviderNames } from '../../core/payments.ts'
 import { type PlanName, planAllows } from '../../core/plans.ts'
 import { gatePaths } from '../../core/visits.ts'
 import { type Config, siteUrl } from '../../infra/config.ts'
@@ -16,6 +17,15 @@ export const SiteAccess = z
     opens_count: z.int().describe('How many logins there were since the site was closed or the counter was reset.'),
     max_seats: z.int().nullable().describe('How many members the site may have; null without a limit.'),
     seats_taken: z.int().describe('How many members the site has.'),
+    price: z
+      .object({
+        amount_minor: z.int(),
+        currency: z.string(),
+        period_days: z.int().nullable(),
+        provider: z.enum(paymentProviderNames),
+      })
+      .nullable()
+      .describe('What members pay while the site is closed to all but paying members; null before set_paid_access.'),
     channels: z.array(z.string()).describe('The ids of the channels whose subscribers are let in.'),
     emails_count: z.int().describe('How many addresses a code lets in.'),
     brand: z
@@ -40,7 +50,7 @@ export const SiteAccess = z
 type Site = Pick<SiteRow, 'subdomain' | 'email_access'>
 
 export function accessView(config: Config, plan: PlanName, site: Site, state: AccessState): z.input<typeof SiteAccess> {
-  const { lock, emails_count, brand } = state
+  const { lock, emails_count, brand, price } = state
   const { title, description, logo_framed, logo_rounded, favicon_mode } = brand
   const images = siteUrl(config, site.subdomain) + gatePaths.brand
   return {
@@ -51,6 +61,7 @@ export function accessView(config: Config, plan: PlanName, site: Site, state: Ac
     opens_count: lock?.opens_count ?? 0,
     max_seats: null,
     seats_taken: 0,
+    price: price ?? null,
     channels: [],
     emails_count,
     brand: {

@@ -11,6 +11,9 @@ export const port = z.coerce.number().int().min(1).max(65_535)
 /** At least one, and few enough that a slip of the finger does not start thousands of builds. */
 export const buildCount = z.coerce.number().int().min(1).max(256)
 
+/** A secret that goes into a header: printable ASCII without blanks. */
+export const visibleText = z.string().regex(/^[\x21-\x7e]{1,500}$/, 'must have at most 500 characters, none of them a blank')
+
 /** The origin of an http or https address: without a path, and without a trailing slash. */
 export const origin = z.codec(z.url({ protocol: /^https?$/, error: 'must be an http or https address' }), z.string(), {
   decode: (text) => new URL(text).origin,

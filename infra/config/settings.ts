@@ -13,6 +13,7 @@ import {
   readableFile,
   secretKey,
   trueOrFalse,
+  visibleText,
 } from './schemas.ts'
 import type { Role, SettingsTable } from './setting.ts'
 
@@ -431,6 +432,63 @@ export const settings = {
       default: '5s',
       processes: ['worker'],
       about: 'The pause after the first failed try of a webhook; later pauses grow from it, to a day in all by default.',
+    },
+  },
+  payments: {
+    test: {
+      name: 'PLINTH_PAYMENTS_TEST',
+      schema: trueOrFalse,
+      default: 'false',
+      processes: ['api', 'worker'],
+      about: 'Lets sites use the payment provider `test`, at which everybody can pay without money: never where access is sold.',
+    },
+    /** The shop and its key: both or none. */
+    yookassa: {
+      shopId: {
+        name: 'PLINTH_YOOKASSA_SHOP_ID',
+        schema: z.string().regex(/^\d{1,20}$/, 'must be the number of a shop'),
+        otherwise: 'no payments by YooKassa',
+        processes: ['api', 'worker'],
+        about: 'The id of the shop at YooKassa that payments for closed sites go to.',
+      },
+      secretKey: {
+        name: 'PLINTH_YOOKASSA_SECRET_KEY',
+        schema: visibleText,
+        otherwise: 'no payments by YooKassa',
+        processes: ['api', 'worker'],
+        about: 'The secret key of that shop.',
+      },
+      api: {
+        name: 'PLINTH_YOOKASSA_API',
+        schema: origin,
+        default: 'https://api.yookassa.ru',
+        processes: ['api', 'worker'],
+        about: 'The address of the API of YooKassa.',
+      },
+    },
+    /** The key and the secret of its webhook: both or none. */
+    stripe: {
+      secretKey: {
+        name: 'PLINTH_STRIPE_SECRET_KEY',
+        schema: visibleText,
+        otherwise: 'no payments by Stripe',
+        processes: ['api', 'worker'],
+        about: 'The secret or restricted key of the Stripe account that payments for closed sites go to.',
+      },
+      webhookSecret: {
+        name: 'PLINTH_STRIPE_WEBHOOK_SECRET',
+        schema: visibleText,
+        otherwise: 'no payments by Stripe',
+        processes: ['api', 'worker'],
+        about: 'The signing secret of the webhook endpoint at Stripe, which begins with `whsec_`.',
+      },
+      api: {
+        name: 'PLINTH_STRIPE_API',
+        schema: origin,
+        default: 'https://api.stripe.com',
+        processes: ['api', 'worker'],
+        about: 'The address of the API of Stripe.',
+      },
     },
   },
   git: {

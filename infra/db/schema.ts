@@ -8,7 +8,7 @@ import type { Forge } from '../../core/git-events.ts'
 import type { ConsentMode, FormStyle, MemberStatus } from '../../core/members.ts'
 import type { MessengerName } from '../../core/messengers.ts'
 import type { NotificationKind } from '../../core/notifications.ts'
-import type { PaymentProviderName } from '../../core/payments.ts'
+import type { CheckoutProviderName, CheckoutStatus, PaymentProviderName } from '../../core/payments.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 import type { VariableContext } from '../../core/variables.ts'
@@ -645,6 +645,39 @@ interface AccessPrices {
   provider: PaymentProviderName
 }
 
+interface Checkouts {
+  id: Generated<string>
+  site_id: string
+  project_id: string
+  member_id: string | null
+  provider: CheckoutProviderName
+  external_id: string | null
+  amount_minor: number
+  currency: string
+  period_days: number | null
+  status: Generated<CheckoutStatus>
+  checkout_url: string | null
+  origin: string
+  return_path: string
+  created_at: Date
+  returned_at: Date | null
+  paid_at: Date | null
+  refunded_at: Date | null
+  paid_until: Date | null
+  next_look_at: Date | null
+}
+
+interface TestPayments {
+  id: string
+  status: 'open' | 'paid' | 'expired' | 'refunded'
+  amount_minor: number
+  currency: string
+  description: string
+  return_url: string
+  metadata: unknown
+  created_at: Date
+}
+
 interface MessengerChannels {
   id: Generated<string>
   project_id: string
@@ -713,6 +746,8 @@ export interface DB {
   members: Members
   member_consents: MemberConsents
   messenger_channels: MessengerChannels
+  checkouts: Checkouts
+  test_payments: TestPayments
   notifications: Notifications
   webhooks: Webhooks
   webhook_events: WebhookEvents

@@ -38,13 +38,20 @@ export type Closing =
   | { readonly mode: 'password'; readonly sealed_password: string }
   | { readonly mode: Exclude<AccessMode, 'password'>; readonly sealed_password: null }
 
-/** Closes a site, or closes it in another way, and signs out everybody. Its end and its limit of opens stay. */
-export function closeSite(services: Services, site: Site, closing: Closing): Promise<void> {
+/**
+ * Closes a site, or closes it in another way, and signs out everybody. Its end and its limit of opens stay.
+ * @param also changes what the login page shows in this mode, in the same transaction
+ */
+export function closeSite(services: Services, site: Site, closing: Closing, also?: (tx: Tx) => Promise<void>): Promise<void> {
   const { id: site_id, project_id } = site
   return transact(services, async (tx) => {
     const lock = await lockAccess(tx, site)
+    await also?.(tx)
     // those who have logged in stay
-    if (closing.mode !== 'password' && lock?.mode === closing.mode) return
+    if (closing.mode !== 'password' && lock?.mode === closing.mode) {
+      if (also) await bumpRoutes(tx, { site_id })
+      return
+    }
     const changed = { ...closing, updated_at: services.clock() }
     await tx
       .insertInto('access_locks')

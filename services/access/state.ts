@@ -5,17 +5,23 @@ import type { Db } from '../../infra/db/database.ts'
 import { type AccessBrand, findBrand } from './brand.ts'
 import { countEmails } from './emails.ts'
 import { findLock, type LockRow } from './locks.ts'
+import { findPrice, type Price } from './prices.ts'
 
 /** Everything that is shown of the access to a site. */
 export interface AccessState {
   readonly lock: LockRow | undefined
   readonly emails_count: number
   readonly brand: AccessBrand
+  readonly price: Price | undefined
 }
 
 export async function readAccess(db: Db, siteId: string): Promise<AccessState> {
-  const lock = await findLock(db, siteId)
-  return { lock, emails_count: await countEmails(db, siteId), brand: await findBrand(db, siteId) }
+  return {
+    lock: await findLock(db, siteId),
+    emails_count: await countEmails(db, siteId),
+    brand: await findBrand(db, siteId),
+    price: await findPrice(db, siteId),
+  }
 }
 
 /** Whether a site may be closed with emailed codes. */

@@ -103,6 +103,7 @@ const tables = [
   'access_emails',
   'access_generations',
   'access_prices',
+  'checkouts',
   'access_channels',
   'site_documents',
   'members',

@@ -81,6 +81,7 @@ test('O03: every example of the document runs as it is', async () => {
     'set_site_password',
     'set_site_access_expiry',
     'set_site_access_opens',
+    'set_paid_access',
     'add_site_access_email',
     'import_site_access_emails',
     'set_site_access_email_label',

@@ -197,6 +197,13 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     set_site_access_expiry: async () => ({ ...(await ofClosedSite()), days: 30 }),
     set_site_access_opens: async () => ({ ...(await ofClosedSite()), max_opens: 100 }),
     set_site_email_access: ofSite,
+    set_paid_access: async () => ({
+      ...(await ofSite()),
+      amount_minor: 49_900,
+      currency: 'RUB',
+      period_days: 30,
+      provider: 'manual',
+    }),
     list_site_access_emails: async () => ({ site_id: (await ofAddress())['site_id'] }),
     add_site_access_email: async () => ({ ...(await ofSite()), email: 'ada@example.com', label: 'Ada' }),
     import_site_access_emails: async () => ({ ...(await ofSite()), raw: 'ada@example.com, grace@example.com' }),

@@ -70,6 +70,8 @@ async function callAccessTools(call: Call, rest: (path: string) => Promise<any>,
   expect((await call('rotate_access_bypass', { site_id })).token).toMatch(/^[\w-]{43}$/)
   expect((await call('remove_access_bypass', { site_id })).closed).toBe(true)
   expect((await call('set_site_email_access', { site_id })).mode).toBe('email')
+  const price = { amount_minor: 49_900, currency: 'RUB', period_days: null, provider: 'manual' }
+  expect(await call('set_paid_access', { site_id, ...price })).toMatchObject({ mode: 'paid', price })
   const { id: email_id } = await call('add_site_access_email', { site_id, email: 'ada@example.com' })
   expect(await call('set_site_access_email_label', { site_id, email_id, label: 'Ada' })).toMatchObject({ label: 'Ada' })
   expect((await call('add_site_access_emails', { site_id, emails: ['a@example.com', 'b@example.com'] })).total).toBe(3)

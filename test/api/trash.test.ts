@@ -42,6 +42,7 @@ const accessTables = [
   'access_codes',
   'access_logins',
   'access_prices',
+  'checkouts',
   'access_channels',
   'site_documents',
   'members',
@@ -94,6 +95,11 @@ async function fillAccess(w: World, { key, id: project_id }: TestProject, site_i
     .values({ ...at, email: 'grace@example.com', status: 'active', registered_at: now })
     .returning('id')
     .executeTakeFirstOrThrow()
+  const begun = { provider: 'yookassa', origin: 'https://example.com', return_path: '/', created_at: now } as const
+  await w.db
+    .insertInto('checkouts')
+    .values({ ...at, member_id, ...begun, amount_minor: 49_900, currency: 'RUB' })
+    .execute()
   await w.db.insertInto('member_consents').values({ member_id, document_id, at: now }).execute()
 }
 
@@ -204,6 +210,7 @@ describe('a site in the trash', () => {
       'delete_git_preview',
     ]
     const bodies: Record<string, object> = {
+      set_paid_access: { amount_minor: 49_900, currency: 'RUB', period_days: null, provider: 'manual' },
       deploy_files: { files: [page('x')] },
       check_deploy: { files: [{ path: 'index.html', sha256 }] },
       deploy_manifest: {
