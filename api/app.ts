@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http'
 import Koa, { type Context as KoaContext, type Next } from 'koa'
 import { plinthFileSchema } from '../infra/plinth-file.ts'
 import { createAuthenticator } from './authenticate.ts'
@@ -10,14 +11,17 @@ import { errorBody, setErrorHeaders, statusOf, visibleError } from './http-error
 import { runnerRoutes } from './internal/runner-routes.ts'
 import { llmsText } from './llms.ts'
 import { createToolEndpoint } from './mcp-http.ts'
-import { createMetrics, type Metrics } from './metrics.ts'
+import { createMetrics, type Metrics, routeOf } from './metrics.ts'
 import { faces, openApiDocument } from './openapi.ts'
 import { operations, tags } from './operations/index.ts'
 import { createOperatorGuard, type OperatorGuard } from './operator/authenticate.ts'
 import { operatorOperations, operatorTags } from './operator/index.ts'
+import { type RecordRequest, requestRecorder } from './record-request.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
 import { accessRoutes } from './visitor/access.ts'
 import { formRoutes } from './visitor/forms.ts'
+import { createPostBlocks } from './visitor/post-blocks.ts'
+import { createBlockedPosts } from './visitor/refuse-blocked.ts'
 import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
 
 /** The operator as a caller: every scope, no project. */
@@ -31,20 +35,22 @@ const operator: Caller = {
   suspended_reason: null,
 }
 
-/** The control plane. Every request passes the middleware in the order of the last lines. */
-export function createApp(deps: Deps & { readonly operatorToken: string; readonly runnerToken: string }): Koa {
+/** The control plane. Every request passes the middleware in the order of the last lines, except for posts that are refused before. */
+export function createListener(deps: Deps & { readonly operatorToken: string; readonly runnerToken: string }): RequestListener {
   const guard = createOperatorGuard(deps.operatorToken)
   const metrics = createMetrics(deps)
+  const record = requestRecorder(deps, metrics)
   const authenticate = createAuthenticator(deps)
   const project = restRouter(operations, async (koa) => {
     const caller = await authenticate(koa)
     return { ...deps, caller, db: deps.admission.databaseOf({ kind: 'project', id: caller.project_id }) }
   })
   const operatorRouter = restRouter(operatorOperations, async (koa): Promise<Context> => {
-    await guard.admit(authorizationOf(koa), clientNetwork(koa))
+    await guard.admit(authorizationOf(koa), clientNetwork(koa.req))
     return { ...deps, caller: operator }
   })
-  const forms = formRoutes(deps)
+  const blocks = createPostBlocks()
+  const forms = formRoutes(deps, blocks)
   const access = accessRoutes(deps)
   const hooks = gitHooks(deps)
   const runners = runnerRoutes(deps)
@@ -52,7 +58,7 @@ export function createApp(deps: Deps & { readonly operatorToken: string; readonl
   const app = new Koa()
   // Koa's own listener prints broken connections to stderr
   app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'connection broken'))
-  app.use(observeRequests(deps, metrics))
+  app.use(observeRequests(record))
   app.use(setHeaders)
   app.use(answerErrors(deps))
   app.use(dropUnreadBodies)
@@ -67,27 +73,31 @@ export function createApp(deps: Deps & { readonly operatorToken: string; readonl
   app.use(project.routes())
   app.use(operatorRouter.routes())
   app.use((koa) => refuseUnrouted(koa, [forms, access, hooks, runners, project, operatorRouter]))
-  return app
+
+  const refuseBlocked = createBlockedPosts(deps, blocks, usualHeaders, record)
+  const answer = app.callback()
+  return (request, response) => {
+    if (!refuseBlocked(request, response)) void answer(request, response)
+  }
 }
 
 const authorizationOf = (koa: KoaContext) => koa.get('authorization') || undefined
 
 /** Measures and logs every request. */
-function observeRequests({ log }: Pick<Deps, 'log'>, metrics: Metrics) {
+function observeRequests(record: RecordRequest) {
   return async (koa: KoaContext, next: Next): Promise<void> => {
     const startedAt = performance.now()
     await next()
-    const elapsedMs = performance.now() - startedAt
-    metrics.observeRequest(koa, elapsedMs / 1000)
-    const path = loggedPath(koa.path)
-    log.debug({ method: koa.method, path, status: koa.status, ms: Math.round(elapsedMs) }, 'request answered')
+    const ms = performance.now() - startedAt
+    record({ route: routeOf(koa), method: koa.method, path: koa.path, status: koa.status, ms })
   }
 }
 
+/** Responses are for one caller at one moment. */
+const usualHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' } as const
+
 async function setHeaders(koa: KoaContext, next: Next): Promise<void> {
-  // responses are for one caller at one moment
-  koa.set('cache-control', 'no-store')
-  koa.set('x-content-type-options', 'nosniff')
+  koa.set(usualHeaders)
   await next()
 }
 
@@ -125,7 +135,7 @@ function serveHealth(deps: Deps, guard: OperatorGuard) {
 function serveMetrics(metrics: Metrics, guard: OperatorGuard) {
   return async (koa: KoaContext, next: Next): Promise<void> => {
     if (koa.path !== '/metrics' || koa.method !== 'GET') return await next()
-    await guard.admit(authorizationOf(koa), clientNetwork(koa))
+    await guard.admit(authorizationOf(koa), clientNetwork(koa.req))
     koa.body = await metrics.text()
     koa.type = metrics.contentType
   }

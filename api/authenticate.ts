@@ -51,7 +51,7 @@ export function createAuthenticator(deps: Deps): Authenticate {
     if (!parsed) throw unknownKey()
     const { id } = parsed
     const tokenHash = hashSecret(token).toString('base64')
-    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    const address = { kind: 'address', id: clientNetwork(koa.req) } as const
     const key = await (proved.has(tokenHash) ? findProved(id) : findKey(deps.admission.databaseOf(address), id))
     // compared even when there is no such key, so that the response time reveals nothing
     const matches = timingSafeEqual(key?.secret_sha256 ?? nobody, parsed.secret_sha256)

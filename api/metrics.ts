@@ -22,7 +22,8 @@ const plainRoutes = new Set([
 
 export interface Metrics {
   readonly contentType: string
-  observeRequest(koa: KoaContext, seconds: number): void
+  /** @param route see {@link routeOf} */
+  observeRequest(route: string, status: number, seconds: number): void
   /** All metrics in Prometheus' text format; while PostgreSQL is away, only those of this process. */
   text(): Promise<string>
 }
@@ -49,8 +50,8 @@ export function createMetrics({ db, config, clock, admission }: Pick<Deps, 'db' 
 
   return {
     contentType: own.contentType,
-    observeRequest(koa, seconds) {
-      durations.observe({ route: routeOf(koa), status: koa.status }, seconds)
+    observeRequest(route, status, seconds) {
+      durations.observe({ route, status }, seconds)
     },
     async text() {
       admitted.set(admission.figures())
@@ -68,7 +69,7 @@ export function createMetrics({ db, config, clock, admission }: Pick<Deps, 'db' 
 }
 
 /** The template of the route, never the path, which differs for each site. */
-function routeOf(koa: KoaContext): string {
+export function routeOf(koa: KoaContext): string {
   const { _matchedRoute: matched } = koa as KoaContext & { readonly _matchedRoute?: unknown }
   if (typeof matched === 'string') return `${koa.method} ${matched.replaceAll(/:(\w+)/g, '{$1}')}`
   return plainRoutes.has(koa.path) ? `${koa.method} ${koa.path}` : 'other'

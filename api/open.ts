@@ -17,7 +17,7 @@ import { openDomainLookUp } from '../services/domains/look-up.ts'
 import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createAdmission } from './admission.ts'
-import { createApp } from './app.ts'
+import { createListener } from './app.ts'
 import { createLogFollowers } from './follow-logs.ts'
 
 /** Callers get a 503 after this time, instead of waiting for a server that hangs. */
@@ -48,7 +48,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
   const draining = new AbortController()
-  const app = createApp({
+  const listener = createListener({
     config,
     db,
     cas,
@@ -73,5 +73,5 @@ export async function openApi(config: Config): Promise<OpenedApi> {
   })
   log.info({ socket: config.sockets.api }, 'api started')
   const opened = stack.move()
-  return { listener: app.callback(), drain: () => draining.abort(), [Symbol.asyncDispose]: () => opened.disposeAsync() }
+  return { listener, drain: () => draining.abort(), [Symbol.asyncDispose]: () => opened.disposeAsync() }
 }

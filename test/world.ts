@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 import { createAdmission } from '../api/admission.ts'
-import { createApp } from '../api/app.ts'
+import { createListener } from '../api/app.ts'
 import { createLogFollowers } from '../api/follow-logs.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
@@ -190,7 +190,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   }
   const draining = new AbortController()
   const openApi = async (resources: AsyncDisposableStack, { db, shareDatabase }: DatabaseAccess): Promise<string> => {
-    const app = createApp({
+    const listener = createListener({
       ...services,
       db,
       permanentTokens: createPermanentTokens(secretKey),
@@ -207,7 +207,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       runnerToken,
     })
     // as openServer has it: a shorter one closes connections that a busy test is about to use
-    const http = createServer({ keepAliveTimeout: 150_000 }, app.callback())
+    const http = createServer({ keepAliveTimeout: 150_000 }, listener)
     await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
     resources.defer(() => {
       draining.abort()

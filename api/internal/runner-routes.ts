@@ -23,7 +23,7 @@ export function runnerRoutes(deps: Deps & { readonly runnerToken: string }): Rou
   router.get('/internal/builds/:deploy_id/variables', async (koa) => {
     const given = bearerToken(koa.get('authorization') || undefined)
     if (given === undefined || !sameSecret(given, deps.runnerToken)) {
-      await countWrong(clientNetwork(koa))
+      await countWrong(clientNetwork(koa.req))
       throw unauthorized('this is not the token of a runner')
     }
     const run = runOfQuery.safeParse({ ...koa.query, deploy_id: koa.params.deploy_id })

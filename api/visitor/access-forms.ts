@@ -57,7 +57,7 @@ export async function answering(deps: Deps, koa: Koa, work: (place: Place, netwo
   try {
     const place = placeOf(koa, deps.config)
     if (!place) throw notFound('there is no site at this host')
-    await work(place, clientNetwork(koa))
+    await work(place, clientNetwork(koa.req))
   } catch (error) {
     const refusal = visibleError(error)
     if (!refusal) deps.log.error({ err: error }, 'login failed')

@@ -2,30 +2,25 @@ import Router from '@koa/router'
 import type { Context as Koa } from 'koa'
 import { AppError, type ErrorKind } from '../../core/errors.ts'
 import { type FormReason, formReasons, isOwnOrigin, maxFormBodyBytes, nextLocation, userAgentText } from '../../core/forms.ts'
-import { preferredLanguage } from '../../core/page-language.ts'
 import { isUuid } from '../../core/uuid.ts'
-import { webPage, webPagePolicy } from '../../infra/web-page.ts'
 import { type FormSite, findFormSite } from '../../services/forms/form-site.ts'
-import { deleteOldPosts, type Posting, rateKeys, rateLimited } from '../../services/forms/rates.ts'
+import { deleteOldPosts, type Posting, rateKeys } from '../../services/forms/rates.ts'
 import { formRefusal } from '../../services/forms/refusals.ts'
 import { submit } from '../../services/forms/submit.ts'
 import type { Admitted } from '../admission.ts'
 import { receiveBytes } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
-import { internalMessage, setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
+import { visibleError } from '../http-errors.ts'
+import { allowOrigin, blockAnswer, type FormAnswer, refusalAnswer, thanksAnswer } from './form-answers.ts'
 import { readFormBody, requireFormMediaType } from './form-body.ts'
-import { refusalPage, thankYouPage } from './form-pages.ts'
-import { createPostBlocks, type PostBlocks } from './post-blocks.ts'
+import type { PostBlocks } from './post-blocks.ts'
 
-/** Longer headers than browsers send are not negotiated. */
-const maxNegotiatedLength = 1000
 /** One of so many posts also deletes old rows of the rates. */
 const sweepEvery = 500
 
 /** The endpoint to which the forms of sites are posted, by visitors without a key: the page's origin authorizes them. */
-export function formRoutes(deps: Deps): Router {
-  const blocks = createPostBlocks()
+export function formRoutes(deps: Deps, blocks: PostBlocks): Router {
   const router = new Router({ strict: true, sensitive: true })
 
   router.options('/f/:site_id', async (koa) => {
@@ -33,7 +28,7 @@ export function formRoutes(deps: Deps): Router {
     using _caller = deps.admission.enter({ kind: 'address', id: posting.network })
     const origin = koa.get('origin')
     const site = origin === '' ? undefined : await findSite(deps, posting)
-    if (site && isOwn(deps, site)(origin)) allowOrigin(koa, origin)
+    if (site && isOwn(deps, site)(origin)) koa.set(allowOrigin(origin))
     koa.status = 204
   })
 
@@ -46,25 +41,23 @@ export function formRoutes(deps: Deps): Router {
       if (!refusal) deps.log.error({ err: error }, 'form post failed')
       else if (refusal.kind !== 'too_many_requests' && refusal.kind !== 'unavailable')
         blocks.countRefusal(rateKeys(posting).address, deps.clock())
-      answerRefusal(koa, refusal)
+      answer(koa, refusalAnswer(refusal, koa.req))
     }
   })
   return router
 }
 
 /** The site as it is named, which need not exist. */
-const postingOf = (koa: Koa): Posting => ({ site_id: (koa.params.site_id ?? '').toLowerCase(), network: clientNetwork(koa) })
+const postingOf = (koa: Koa): Posting => ({ site_id: (koa.params.site_id ?? '').toLowerCase(), network: clientNetwork(koa.req) })
 
 async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa, posting: Posting): Promise<void> {
   const { network } = posting
   const now = deps.clock()
   const origin = koa.get('origin')
   // says nothing of the site, so that pages may read why
-  if (origin !== '') allowOrigin(koa, origin)
-  for (const key of Object.values(rateKeys(posting))) {
-    const until = blocks.blockedUntil(key, now)
-    if (until) throw rateLimited({ key, until }, now)
-  }
+  if (origin !== '') koa.set(allowOrigin(origin))
+  const block = blocks.find(posting, now)
+  if (block) return answer(koa, blockAnswer(block, now, koa.req))
   using caller = deps.admission.enter({ kind: 'address', id: network })
   koa.remove('access-control-allow-origin')
   if (origin === '') throw formRefusal('origin_required', 'the header Origin is missing; forms are posted by pages of their site')
@@ -72,20 +65,20 @@ async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa, posting: Posti
   if (!site) throw formRefusal('site_not_found', 'there is no site with this form endpoint')
   if (!isOwn(deps, site)(origin))
     throw formRefusal('origin_not_allowed', `pages of ${origin.slice(0, 300)} may not post to this site`)
-  allowOrigin(koa, origin)
+  koa.set(allowOrigin(origin))
   const post = await receivePost(deps, koa, site, caller)
   if (site.suspended) throw formRefusal('suspended', 'this site does not accept forms at the moment')
   const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: site.project_id }) }
   const outcome = await submit(own, site, { ...post, network, user_agent: userAgentText(koa.get('user-agent')) })
   if (Math.random() < 1 / sweepEvery) await deleteOldPosts(own.db, now)
   if (outcome.kind === 'blocked') {
-    blocks.block(outcome.block.key, outcome.block.until)
-    throw rateLimited(outcome.block, now)
+    blocks.block(outcome.block)
+    return answer(koa, blockAnswer(outcome.block, now, koa.req))
   }
   if (outcome.kind === 'gone') throw formRefusal('site_not_found', 'there is no site with this form endpoint')
   if (outcome.kind === 'exhausted') throw formRefusal('quota_exhausted', 'this site cannot accept more forms this month')
   const location = post.next === undefined ? undefined : nextLocation(post.next, origin, isOwn(deps, site))
-  answerThanks(koa, origin, location)
+  answer(koa, thanksAnswer(origin, location, koa.req))
 }
 
 /** Undefined for a malformed id, and for sites in the trash. */
@@ -98,15 +91,6 @@ const isOwn =
   ({ config }: Deps, site: FormSite) =>
   (origin: string) =>
     isOwnOrigin(origin, site, { ...config.urls, httpsPort: config.http.httpsPort })
-
-function allowOrigin(koa: Koa, origin: string): void {
-  koa.set('access-control-allow-origin', origin)
-  koa.set('access-control-allow-methods', 'POST')
-  koa.set('access-control-allow-headers', 'content-type, accept, x-requested-with')
-  koa.set('access-control-expose-headers', 'plinth-error, retry-after')
-  koa.set('access-control-max-age', '600')
-  koa.vary('Origin')
-}
 
 async function receivePost(deps: Deps, koa: Koa, site: FormSite, caller: Admitted) {
   using received = deps.admission.enter({ kind: 'site', id: site.site_id })
@@ -143,38 +127,8 @@ function asFormRefusal(error: unknown): AppError | undefined {
   return visible && reason ? formRefusal(reason, visible.message, visible.details) : visible
 }
 
-function answerThanks(koa: Koa, origin: string, location: string | undefined): void {
-  if (!wantsHtml(koa)) {
-    koa.body = { ok: true }
-  } else if (location === undefined) {
-    answerPage(koa, webPage(thankYouPage(languageOf(koa), origin)))
-  } else {
-    koa.status = 303
-    koa.set('location', location)
-    koa.body = ''
-  }
-}
-
-function answerRefusal(koa: Koa, refusal: AppError | undefined): void {
-  const status = refusal ? statusOf[refusal.kind] : 500
-  const reason = refusal?.code ?? 'internal_error'
+function answer(koa: Koa, { status, headers, body }: FormAnswer): void {
   koa.status = status
-  if (wantsHtml(koa)) answerPage(koa, webPage(refusalPage(languageOf(koa), status, reason)))
-  else koa.body = { message: refusal?.message ?? internalMessage, reason }
-  setErrorHeaders(koa, refusal)
+  koa.set(headers)
+  koa.body = body
 }
-
-function answerPage(koa: Koa, html: string): void {
-  koa.type = 'text/html'
-  koa.set('content-security-policy', webPagePolicy)
-  koa.set('referrer-policy', 'no-referrer')
-  koa.body = html
-}
-
-/** Whether it is a browser that shows the answer, and not a script that reads it. */
-function wantsHtml(koa: Koa): boolean {
-  const accept = koa.get('accept')
-  return accept.length <= maxNegotiatedLength && koa.accepts('json', 'html') === 'html'
-}
-
-const languageOf = (koa: Koa) => preferredLanguage(koa.get('accept-language'))

@@ -1,3 +1,5 @@
+import { type Posting, type RateBlock, rateKeys } from '../../services/forms/rates.ts'
+
 /** Refusals of one key in a minute after which further posts with it are refused without being looked at. */
 const maxRefusals = 60
 const periodMs = 60_000
@@ -14,9 +16,9 @@ interface Entry {
  * PostgreSQL decides who has used up a rate; here it is only remembered until when. It also counts refused posts, each of which costs a query.
  */
 export interface PostBlocks {
-  /** The instant until which the key is blocked; undefined when it is not. */
-  blockedUntil(key: string, now: Date): Date | undefined
-  block(key: string, until: Date): void
+  /** The block of the site or of the address; undefined when neither is blocked. */
+  find(posting: Posting, now: Date): RateBlock | undefined
+  block(block: RateBlock): void
   countRefusal(key: string, now: Date): void
 }
 
@@ -33,14 +35,19 @@ export function createPostBlocks(): PostBlocks {
     return entry
   }
 
+  function blockOf(key: string, now: Date): RateBlock | undefined {
+    const entry = entries.get(key)
+    // a block that is further away comes from a clock that was set back
+    const isBlocked = entry && entry.until > now.getTime() && entry.until <= now.getTime() + periodMs
+    return isBlocked ? { key, until: new Date(entry.until) } : undefined
+  }
+
   return {
-    blockedUntil(key, now) {
-      const entry = entries.get(key)
-      // a block that is further away comes from a clock that was set back
-      const isBlocked = entry && entry.until > now.getTime() && entry.until <= now.getTime() + periodMs
-      return isBlocked ? new Date(entry.until) : undefined
+    find(posting, now) {
+      const { site, address } = rateKeys(posting)
+      return blockOf(site, now) ?? blockOf(address, now)
     },
-    block(key, until) {
+    block({ key, until }) {
       entryOf(key).until = until.getTime()
     },
     countRefusal(key, now) {

@@ -44,7 +44,7 @@ export function gitHooks(deps: Deps): Router {
   const router = new Router({ strict: true, sensitive: true })
 
   router.post('/hooks/git/:site_id', async (koa) => {
-    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    const address = { kind: 'address', id: clientNetwork(koa.req) } as const
     using caller = deps.admission.enter(address)
     const siteId = z.uuid().safeParse(koa.params.site_id)
     const db = deps.admission.databaseOf(address)
@@ -62,7 +62,7 @@ export function gitHooks(deps: Deps): Router {
   })
 
   router.post('/hooks/deploy/:secret', async (koa) => {
-    const address = { kind: 'address', id: clientNetwork(koa) } as const
+    const address = { kind: 'address', id: clientNetwork(koa.req) } as const
     using _caller = deps.admission.enter(address)
     const sha256 = hashDeployHook(koa.params.secret ?? '')
     const connection = await findConnectionOfDeployHook(deps.admission.databaseOf(address), sha256)
@@ -97,7 +97,7 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
   const verdict =
     missing === undefined ? verifyDelivery({ headers, raw, secret, now }) : ({ ok: false, reason: missing } as const)
   if (!verdict.ok) {
-    await countWrong(`${site_id} ${clientNetwork(koa)}`)
+    await countWrong(`${site_id} ${clientNetwork(koa.req)}`)
     const refused = { ...seen, result: `refused: ${verdict.reason}` }
     await saveRefusedDelivery(deps.db, site_id, refused, new Date(now.getTime() - refusalPauseMs))
     deps.log.debug({ site_id, forge: seen.forge }, 'webhook refused')

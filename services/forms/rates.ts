@@ -2,7 +2,6 @@ import { secondsUntil } from '../../core/errors.ts'
 import { formRatePeriodMs, maxPostsPerAddress, maxPostsPerSite } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { deleteOldRates, findFreeAt, type Rate, takeRateOf } from '../rates.ts'
-import { formRefusal } from './refusals.ts'
 
 /** Who posts to which site. */
 export interface Posting {
@@ -42,14 +41,13 @@ export async function findBlock(db: Db, posting: Posting, kind: RateKind, now: D
   return { key: rate.key, until: await findFreeAt(db, rate, now) }
 }
 
-export const rateLimited = ({ key, until }: RateBlock, now: Date) =>
-  formRefusal(
-    'rate_limited',
-    key.startsWith('site:')
-      ? 'this site gets too many messages at the moment; try again in a minute'
-      : 'too many messages were sent from your network; try again in a minute',
-    { retryAfterSeconds: secondsUntil(until, now) },
-  )
+/** Why posts are refused by a block, and for how long. */
+export const explainBlock = ({ key, until }: RateBlock, now: Date) => ({
+  message: key.startsWith('site:')
+    ? 'this site gets too many messages at the moment; try again in a minute'
+    : 'too many messages were sent from your network; try again in a minute',
+  retryAfterSeconds: secondsUntil(until, now),
+})
 
 /** Deletes rows that limit nothing any more, in one small step. */
 export const deleteOldPosts = (db: Db, now: Date) => deleteOldRates(db, 'form_rates', formRatePeriodMs, now)

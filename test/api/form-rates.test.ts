@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { type Answer, type TestProject, type World, world } from '../world.ts'
+import { type Answer, operatorToken, type TestProject, type World, world } from '../world.ts'
 import { type FormSite, makeFormSite, newAddress, type PostOptions } from './form-site.ts'
 
 // The rates of the form endpoint hold across processes, each of which has connections and memory of its own.
@@ -62,4 +62,52 @@ test('an address that is refused takes nothing from the rate of the site', async
   for (let i = 0; i < 40; i++) await post(site, i, { address })
   const answers = await Promise.all(Array.from({ length: 25 }, (_, i) => post(site, i)))
   expect(count(answers, 200)).toBe(20)
+})
+
+/** Everything of an answer but its instant. The order of headers means nothing. */
+function comparable({ status, headers, body }: Answer) {
+  const kept = [...headers].filter(([name]) => name !== 'date')
+  const retryAfter = Number(headers.get('retry-after'))
+  return {
+    status,
+    headers: kept.filter(([name]) => name !== 'retry-after').toSorted(),
+    body,
+    isMinute: retryAfter > 50 && retryAfter <= 60,
+  }
+}
+
+const html = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+const refusals: [string, PostOptions][] = [
+  ['JSON', {}],
+  ['an English page', { accept: html, headers: { 'accept-language': 'en-GB,en;q=0.9' } }],
+  ['a Russian page', { accept: html, headers: { 'accept-language': 'ru-RU,ru;q=0.9' } }],
+]
+test.each(refusals)('F12 7: a blocked address gets the same refusal again, as %s', async (_what, options) => {
+  const address = newAddress()
+  for (let i = 0; i < 10; i++) expect((await site.post({ i }, { address })).status).toBe(200)
+  const first = comparable(await site.post({}, { ...options, address }))
+  expect(first).toMatchObject({ status: 429, isMinute: true })
+  // PostgreSQL has decided the first, and the process remembers it for the second
+  expect(comparable(await site.post({}, { ...options, address }))).toEqual(first)
+})
+
+test('F12 7: a blocked site refuses the same way again', async () => {
+  for (let i = 0; i < 30; i++) expect((await site.post({ i })).status).toBe(200)
+  const first = comparable(await site.post({}))
+  expect(first).toMatchObject({ status: 429, isMinute: true, body: { message: expect.stringContaining('this site') } })
+  expect(comparable(await site.post({}))).toEqual(first)
+})
+
+test('Z03: posts of a blocked address are counted as requests of the form endpoint', async () => {
+  const address = newAddress()
+  for (let i = 0; i < 11; i++) await site.post({ i }, { address })
+  const refused = async () => {
+    const { body } = await w.call('GET /metrics', { key: operatorToken })
+    return Number(
+      /^plinth_http_request_duration_seconds_count\{route="POST \/f\/\{site_id\}",status="429"\} (\d+)$/m.exec(body)?.[1],
+    )
+  }
+  const before = await refused()
+  for (let i = 0; i < 5; i++) await site.post({ i }, { address })
+  expect(await refused()).toBe(before + 5)
 })

@@ -1,0 +1,45 @@
+import { Buffer } from 'node:buffer'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { dropBody } from '../body.ts'
+import { clientNetwork } from '../client-network.ts'
+import type { Deps } from '../context.ts'
+import type { RecordRequest } from '../record-request.ts'
+import { allowOrigin, blockAnswer } from './form-answers.ts'
+import { submit_form } from './form-operation.ts'
+import type { PostBlocks } from './post-blocks.ts'
+
+const formPath = /^\/f\/([^/?]+)(?:\?|$)/
+const route = `${submit_form.method} ${submit_form.path}`
+
+/**
+ * Answers the posts of addresses and sites that have used up their rate before Koa sees them, so that a flood of them costs little: half of
+ * the processor time. The answer is the same. `refuse` returns false when the request is to be handled as usual.
+ */
+export function createBlockedPosts(
+  { clock }: Pick<Deps, 'clock'>,
+  blocks: PostBlocks,
+  usualHeaders: object,
+  record: RecordRequest,
+) {
+  return function refuse(request: IncomingMessage, response: ServerResponse): boolean {
+    const { method, url = '', headers } = request
+    const site_id = method === submit_form.method && formPath.exec(url)?.[1]
+    if (!site_id) return false
+    const startedAt = performance.now()
+    const now = clock()
+    const block = blocks.find({ site_id: site_id.toLowerCase(), network: clientNetwork(request) }, now)
+    if (!block) return false
+    const { status, headers: own, body } = blockAnswer(block, now, request)
+    const { origin = '' } = headers
+    response.once('finish', () => dropBody(request))
+    response.writeHead(status, {
+      ...usualHeaders,
+      ...(origin !== '' && allowOrigin(origin)),
+      ...own,
+      'content-length': Buffer.byteLength(body),
+    })
+    response.end(body)
+    record({ route, method, path: `/f/${site_id}`, status, ms: performance.now() - startedAt })
+    return true
+  }
+}
