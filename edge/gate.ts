@@ -129,12 +129,20 @@ function hasBypass({ bypass_sha256 }: RouteLock, headers: IncomingHttpHeaders): 
 }
 
 /** The same for every path, except that the page returns to the one that was asked for. */
-function sendLogin(exchange: Exchange, { mode, brand }: RouteLock, decision: 'closed' | 'ended', address: () => string): void {
+function sendLogin(
+  exchange: Exchange,
+  { mode, brand, terms }: RouteLock,
+  decision: 'closed' | 'ended',
+  address: () => string,
+): void {
   const { headers } = exchange.req
   const hasEnded = decision === 'ended'
   if (isNavigation(headers) || acceptsHtml(headers)) {
     const lang = preferredLanguage(headers['accept-language'])
-    sendPage(exchange, gatePage({ lang, state: { kind: hasEnded ? 'ended' : mode }, brand, to: address() }))
+    sendPage(
+      exchange,
+      gatePage({ lang, state: { kind: hasEnded ? 'ended' : mode }, brand, terms, isOpenToAll: false, to: address() }),
+    )
   } else {
     sendPage(exchange, hasEnded ? pages.accessEnded : pages.closed)
   }

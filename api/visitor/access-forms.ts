@@ -149,8 +149,9 @@ function runAfterwards({ log }: Deps, { res }: Koa, work: () => Promise<void>): 
   else res.once('close', run)
 }
 
-export function showPage(koa: Koa, { brand }: SiteAt, state: GateState, to: string): void {
-  const { status, headers, body } = gatePage({ lang: languageOf(koa), state, brand, to })
+export function showPage(koa: Koa, { lock, brand, terms }: SiteAt, state: GateState, to: string): void {
+  const isOpenToAll = lock?.mode === 'members' || lock?.mode === 'paid'
+  const { status, headers, body } = gatePage({ lang: languageOf(koa), state, brand, terms, isOpenToAll, to })
   koa.status = status
   for (let i = 0; i < headers.length; i += 2) koa.set(headers[i] ?? '', headers[i + 1] ?? '')
   koa.body = body
