@@ -43,6 +43,12 @@ export function visitCookies(header: string, isSecure: boolean): string[] {
 /** How long a visit lasts, unless its lock ends earlier. */
 export const visitPeriodMs = 30 * 24 * 3_600_000
 
+/** How long after its end the visit of a subscriber can be renewed; its cookie is kept for the length of a usual visit. */
+const renewablePeriodMs = visitPeriodMs - 24 * 3_600_000
+
+/** Whether the visit of a subscriber that lasts until the instant holds, or has not been over for too long to be renewed. */
+export const isRenewable = (until: Date, now: Date) => now.getTime() < until.getTime() + renewablePeriodMs
+
 /** The `Set-Cookie` of a visit for so many seconds; 0 ends it. */
 export function visitCookie(value: string, maxAgeSeconds: number, isSecure: boolean): string {
   const name = isSecure ? secureVisitCookie : plainVisitCookie

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { preferredLanguage } from '../core/page-language.ts'
-import { gatePaths, visitCookies } from '../core/visits.ts'
+import { gatePaths, isRenewable, visitCookies } from '../core/visits.ts'
 import type { Visit, VisitPlace, Visits } from '../infra/crypto/visits.ts'
 import { gatePage } from '../infra/gate-page.ts'
 import type { RouteLock } from '../services/feeds/locks.ts'
@@ -75,20 +75,18 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
     return visit
   }
 
-  function decide(
-    lock: RouteLock,
-    place: VisitPlace,
-    headers: IncomingHttpHeaders,
-    isSecure: boolean,
-  ): 'pass' | 'closed' | 'ended' {
-    const nowMs = Date.now()
+  function decide(lock: RouteLock, place: VisitPlace, headers: IncomingHttpHeaders, isSecure: boolean): Decision {
+    const now = new Date()
     // an instant that does not parse is no reason to let anybody in
-    if (lock.expires_at !== null && !(nowMs < Date.parse(lock.expires_at))) return 'ended'
-    const hasVisit = visitCookies(headers.cookie ?? '', isSecure).some((text) => {
+    if (lock.expires_at !== null && !(now.getTime() < Date.parse(lock.expires_at))) return 'ended'
+    let decision: Decision = 'closed'
+    for (const text of visitCookies(headers.cookie ?? '', isSecure)) {
       const visit = read(place, text)
-      return visit !== undefined && nowMs < visit.until.getTime() && visit.generation >= lowestGeneration(lock, visit.subject)
-    })
-    return hasVisit || hasBypass(lock, headers) ? 'pass' : 'closed'
+      const reached = visit === undefined ? 'closed' : reachedBy(visit, lock, now)
+      if (reached === 'pass') return reached
+      if (reached !== 'closed') decision = reached
+    }
+    return hasBypass(lock, headers) ? 'pass' : decision
   }
 
   return {
@@ -116,6 +114,20 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
   }
 }
 
+/**
+ * What becomes of a request: `consent` and `renew` are for visitors who were let in, and have to agree to the documents of the site again or to be
+ * looked up in their messenger again. `ended` is the lock.
+ */
+type Decision = 'pass' | 'consent' | 'renew' | 'closed' | 'ended'
+
+function reachedBy({ subject, generation, consent, until }: Visit, lock: RouteLock, now: Date): Exclude<Decision, 'ended'> {
+  if (!(generation >= lowestGeneration(lock, subject))) return 'closed'
+  if (!(now < until)) return lock.mode === 'subscribers' && isRenewable(until, now) ? 'renew' : 'closed'
+  return asksForConsent(lock) && !(consent >= lock.consent_version) ? 'consent' : 'pass'
+}
+
+const asksForConsent = ({ mode, terms }: RouteLock) => (mode === 'members' || mode === 'paid') && terms.consent_mode !== 'none'
+
 const lowestGeneration = ({ generations }: RouteLock, subject: string) =>
   generations.find((raised) => raised.subject === subject)?.generation ?? 0
 
@@ -129,23 +141,28 @@ function hasBypass({ bypass_sha256 }: RouteLock, headers: IncomingHttpHeaders): 
 }
 
 /** The same for every path, except that the page returns to the one that was asked for. */
-function sendLogin(
-  exchange: Exchange,
-  { mode, brand, terms }: RouteLock,
-  decision: 'closed' | 'ended',
-  address: () => string,
-): void {
-  const { headers } = exchange.req
-  const hasEnded = decision === 'ended'
-  if (isNavigation(headers) || acceptsHtml(headers)) {
+function sendLogin(exchange: Exchange, lock: RouteLock, decision: Exclude<Decision, 'pass'>, address: () => string): void {
+  const { headers, method } = exchange.req
+  if (decision === 'renew' && method === 'GET' && isNavigation(headers)) {
+    sendRenewal(exchange, address())
+  } else if (isNavigation(headers) || acceptsHtml(headers)) {
+    const kind = decision === 'ended' || decision === 'consent' ? decision : lock.mode
+    const { brand, terms } = lock
     const lang = preferredLanguage(headers['accept-language'])
-    sendPage(
-      exchange,
-      gatePage({ lang, state: { kind: hasEnded ? 'ended' : mode }, brand, terms, isOpenToAll: false, to: address() }),
-    )
+    sendPage(exchange, gatePage({ lang, state: { kind }, brand, terms, isOpenToAll: false, to: address() }))
   } else {
-    sendPage(exchange, hasEnded ? pages.accessEnded : pages.closed)
+    sendPage(exchange, decision === 'ended' ? pages.accessEnded : pages.closed)
   }
+}
+
+/** Longer addresses are not returned to. */
+const maxReturnLength = 2048
+
+/** Only for browsers that open a page: nothing else comes back from there. */
+function sendRenewal(exchange: Exchange, address: string): void {
+  const to = address.length <= maxReturnLength ? address : '/'
+  const headers = ['Location', `${gatePaths.renew}?to=${encodeURIComponent(to)}`, 'Cache-Control', 'no-store']
+  sendPage(exchange, { status: 303, headers: [...headers, 'X-Content-Type-Options', 'nosniff'], body: Buffer.alloc(0) })
 }
 
 /** The images of the login page, which everybody may see. */

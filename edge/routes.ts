@@ -1,5 +1,6 @@
 import { wildcardOf } from '../core/hosts.ts'
 import type { Logger } from '../infra/log.ts'
+import { noTerms } from '../services/feeds/locks.ts'
 import type { PermanentLink, Route, RoutePreview, RouteSink } from '../services/feeds/routes.ts'
 import { openSnapshots } from './snapshot.ts'
 
@@ -149,7 +150,8 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
 }
 
 /** Adds the members that snapshots of earlier versions lack. */
-const complete = (route: Route): Route => ({ ...later, ...route })
+const complete = (route: Route): Route => ({ ...later, ...route, lock: route.lock ? { ...laterOfLock, ...route.lock } : null })
+const laterOfLock = { consent_version: 0, terms: noTerms }
 const later = {
   retained_sha256: null,
   previews: [],

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import type { Visits } from '../../infra/crypto/visits.ts'
+import type { AccessMode } from '../../core/access.ts'
 import type { RouteLock } from '../../services/feeds/locks.ts'
 import {
   combine,
@@ -14,8 +14,9 @@ import {
   requestOf,
   shapes,
 } from './gate-matrix.ts'
-import { grantedStates, locks, otherPlace, refusedStates, token } from './gate-visits.ts'
-import { platformDomain, type TestEdgeOptions, visits } from './test-edge.ts'
+import { mutants } from './gate-mutants.ts'
+import { grantedStates, locks, refusedBy, refusedStates } from './gate-visits.ts'
+import { platformDomain, type TestEdgeOptions } from './test-edge.ts'
 
 // Check 70: a closed site says nothing about its content. The mutants at the end prove that the matrix notices each check that is missing.
 
@@ -41,7 +42,11 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-describe.each(['password', 'email'] as const)('L02: with the lock %s, an answer does not depend on the content', (mode) => {
+const modes = Object.keys(locks) as AccessMode[]
+describe.each(modes)('L02 M02 M03 M10: with the lock %s, an answer does not depend on the content', (mode) => {
+  const refused = { ...refusedStates, ...refusedBy[mode] }
+  const statuses = (usual: number[]) => (mode === 'subscribers' ? [303, ...usual] : usual)
+
   test('for every path, method and condition, without a visit', async () => {
     await using pair = await openPair(locks[mode])
     const { 'no visit': none } = refusedStates
@@ -55,12 +60,20 @@ describe.each(['password', 'email'] as const)('L02: with the lock %s, an answer 
 
   test('for every visit that is refused', async () => {
     await using pair = await openPair(locks[mode])
-    const judged = await expectNoLeaks(pair, combine({ states: refusedStates, paths, shapes: fewShapes, hosts }))
-    expect(statusesOf(judged)).toEqual([400, 401, 404])
-    const rest = combine({ states: refusedStates, paths: fewPaths, shapes, hosts: [firstHost] })
-    expect(statusesOf(await expectNoLeaks(pair, rest))).toEqual([401, 405])
+    const judged = await expectNoLeaks(pair, combine({ states: refused, paths, shapes: fewShapes, hosts: hostsOf(mode) }))
+    expect(statusesOf(judged)).toEqual(statuses([400, 401, 404]).toSorted())
+    const rest = combine({ states: refused, paths: fewPaths, shapes, hosts: [firstHost] })
+    const others = await expectNoLeaks(pair, rest)
+    expect(statusesOf(others)).toEqual(statuses([401, 405]).toSorted())
+    for (const one of [...judged, ...others]) {
+      expect(one.answer).toMatch(/\r\nCache-Control: (private, )?no-store\r\n/)
+      expect(one.answer.includes('\r\nLocation: /__svc/renew?to=')).toBe(statusOf(one) === 303)
+    }
   })
 })
+
+/** The way from a host to its lock is the same for all modes. */
+const hostsOf = (mode: AccessMode) => (mode === 'password' || mode === 'email' ? hosts : ([firstHost] as const))
 
 test('L02: hosts that redirect say the same of every site', async () => {
   await using pair = await openPair(locks.password)
@@ -117,72 +130,23 @@ describe('L02: a visit that passes', () => {
   })
 })
 
-/** Visits without one of their checks. */
-const reading = (read: Visits['read']): TestEdgeOptions => ({ readVisits: { ...visits, read } })
-const alsoAt = (more: Partial<typeof otherPlace>) =>
-  reading((place, text) => visits.read(place, text) ?? visits.read({ ...place, ...more }, text))
-const far = new Date('2099-01-01')
-
-/** Changes the cookies of a request, or its bypass token. */
-const changing = (name: 'cookie' | 'x-plinth-bypass', change: (value: string) => string): TestEdgeOptions => ({
-  prepare({ headers }) {
-    if (headers[name] !== undefined) headers[name] = change(String(headers[name]))
-  },
-})
-const ofFullLength = Object.keys(refusedStates).filter((name) => /^a (visit (that|of)|forged|prolonged)/.test(name))
-const inOtherScheme = (cookie: string) =>
-  cookie.startsWith('svc_s=') ? `${cookie}; ${cookie.replaceAll('svc_s=', '__Host-svc_s=')}` : cookie.replace(/^__Host-/, '')
-
-/** A check that is missing, how it is removed from outside, and the states of visits that pass without it. */
-const mutants: readonly [check: string, TestEdgeOptions, caught: readonly string[]][] = [
-  ['the site', alsoAt({ site_id: otherPlace.site_id }), ['a visit of another site']],
-  ['the host', alsoAt({ host: otherPlace.host }), ['a visit of another host']],
-  ['the epoch', alsoAt({ epoch: otherPlace.epoch }), ['a visit of an older epoch']],
-  ['the end', reading((place, text) => spread(visits.read(place, text), { until: far })), ['a visit that is over']],
-  [
-    'the generation',
-    reading((place, text) => spread(visits.read(place, text), { generation: 99 })),
-    ['a visit of a lower generation'],
-  ],
-  [
-    'the signature',
-    reading((_place, text) =>
-      /^[\w-]{59}$/.test(text) ? { subject: otherPlace.epoch, generation: 0, consent: 0, until: far } : undefined,
-    ),
-    ofFullLength,
-  ],
-  ['the length', reading((place, text) => visits.read(place, text.slice(0, 59))), ['an extended visit']],
-  [
-    'the number of cookies',
-    changing('cookie', (cookie) => cookie.split('; ').toReversed().join('; ')),
-    ['a visit as the sixth cookie'],
-  ],
-  ['the scheme', changing('cookie', inOtherScheme), ['the cookie of http over https', 'the cookie of https over http']],
-  ['the exact name', changing('cookie', (cookie) => cookie.replace(/SVC_S=/, 'svc_s=')), ['a cookie of another name']],
-  ['the whole token', changing('x-plinth-bypass', (value) => (value === `${token}x` ? token : value)), ['a wrong bypass token']],
-  ['a single token', changing('x-plinth-bypass', (value) => value.split(', ')[0] ?? ''), ['the bypass token twice']],
-  [
-    'the hash of the token',
-    changing('x-plinth-bypass', (value) => (/^[0-9a-f]{64}$/.test(value) ? token : value)),
-    ['the hash of the bypass token'],
-  ],
-]
-
-const spread = <T extends object>(value: T | undefined, more: Partial<T>) => value && { ...value, ...more }
-
 async function caughtBy(lock: RouteLock | null, options: TestEdgeOptions): Promise<string[]> {
   await using pair = await openPair(lock, options)
+  const states = { ...refusedStates, ...refusedBy[lock?.mode ?? 'password'], ...grantedStates }
   const judged = await judge(pair, combine({ states, paths: ['/style.css'], shapes: shapes.slice(0, 1), hosts: [firstHost] }))
   const leaking = new Set(judged.filter(({ leaks }) => leaks).map(({ visit }) => visit))
   return [...leaking].filter((visit) => !(visit in grantedStates))
 }
 
 describe('check 70: the matrix notices', () => {
-  test('nothing while no check is missing', async () => expect(await caughtBy(locks.password, {})).toEqual([]))
+  test.each(modes)('nothing while no check is missing, with the lock %s', async (mode) =>
+    expect(await caughtBy(locks[mode], {})).toEqual([]),
+  )
 
-  test.each(mutants)('that nobody checks %s', async (_check, options, caught) => {
-    expect((await caughtBy(locks.password, options)).toSorted()).toEqual([...caught].toSorted())
-  })
+  for (const [check, options, caught, lock = locks.password] of mutants)
+    test(`that nobody checks ${check}`, async () => {
+      expect((await caughtBy(lock, options)).toSorted()).toEqual([...caught].toSorted())
+    })
 
   test('that there is no lock', async () => expect(await caughtBy(null, {})).toEqual(Object.keys(refusedStates)))
 
@@ -194,7 +158,7 @@ describe('check 70: the matrix notices', () => {
   })
 
   test('that nobody checks the end of the lock, or the age of what is known of it', async () => {
-    for (const lock of [locks.password, locks.email]) {
+    for (const lock of Object.values(locks)) {
       await using pair = await openPair(lock)
       const judged = await judge(pair, combine({ states: grantedStates, paths: fewPaths, shapes: fewShapes, hosts }))
       expect(judged.every(({ leaks }) => leaks)).toBe(true)

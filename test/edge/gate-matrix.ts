@@ -118,7 +118,7 @@ const browser: Shape = ['GET', 'Accept: text/html,*/*;q=0.8', 'Sec-Fetch-Dest: d
 const etag = `"${sha256(secret('home'))}"`
 const others: readonly Shape[] = [
   ['HEAD'],
-  ['HEAD', 'Accept: text/html'],
+  ['HEAD', 'Accept: text/html', 'Sec-Fetch-Dest: document'],
   ['GET', 'Accept: text/html', 'Accept-Language: ru'],
   ['GET', `If-None-Match: ${etag}`],
   ['GET', 'If-None-Match: *'],

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
+import type { AccessMode } from '../../core/access.ts'
 import { anybody, createVisits, type Visit, type VisitPlace } from '../../infra/crypto/visits.ts'
-import type { RouteLock } from '../../services/feeds/locks.ts'
+import { noTerms, type RouteLock } from '../../services/feeds/locks.ts'
 import { lockOf, platformDomain, visits } from './test-edge.ts'
 
 // Visits of a closed site in every state, as headers of requests.
@@ -8,10 +9,17 @@ import { lockOf, platformDomain, visits } from './test-edge.ts'
 export const token = 'a-token-for-machines'
 const raised = randomUUID()
 
+const common = { bypass_sha256: sha256(token), generations: [{ subject: raised, generation: 2 }] }
+const consent_version = 3
+const consenting = { ...common, consent_version, terms: { ...noTerms, consent_mode: 'checkbox' } } as const
+
 export const locks = {
-  password: lockOf({ bypass_sha256: sha256(token), generations: [{ subject: raised, generation: 2 }] }),
-  email: lockOf({ mode: 'email', bypass_sha256: sha256(token), generations: [{ subject: raised, generation: 2 }] }),
-} as const satisfies Record<string, RouteLock>
+  password: lockOf(common),
+  email: lockOf({ ...common, mode: 'email' }),
+  subscribers: lockOf({ ...common, mode: 'subscribers' }),
+  members: lockOf({ ...consenting, mode: 'members' }),
+  paid: lockOf({ ...consenting, mode: 'paid' }),
+} as const satisfies Record<AccessMode, RouteLock>
 
 export function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
@@ -25,7 +33,7 @@ const https = 'X-Forwarded-Proto: https'
 export type States = Readonly<Record<string, (at: VisitPlace) => readonly string[]>>
 
 const issued = (at: VisitPlace, more: Partial<Visit> = {}, from = visits) =>
-  from.issue(at, { subject: anybody, generation: 0, consent: 0, until: new Date(Date.now() + day), ...more })
+  from.issue(at, { subject: anybody, generation: 0, consent: consent_version, until: new Date(Date.now() + day), ...more })
 
 /** A visit that has ended with its end changed to a later one, as everybody can who has one. */
 function prolonged(at: VisitPlace): string {
@@ -34,10 +42,16 @@ function prolonged(at: VisitPlace): string {
   return bytes.toString('base64url')
 }
 
+const daysAgo = (days: number) => new Date(Date.now() - days * day)
+
+/** Visits that no lock lets in. */
 export const refusedStates: States = {
   'no visit': () => [],
   'an empty cookie': () => cookies(''),
   'a visit that is over': (at) => cookies(issued(at, { until: new Date(Date.now() - 1000) })),
+  'a visit that has been over for 30 days': (at) => cookies(issued(at, { until: daysAgo(30) })),
+  'a visit of a lower generation that is over': (at) =>
+    cookies(issued(at, { subject: raised, generation: 1, until: daysAgo(1) })),
   'a visit of another site': (at) => cookies(issued({ ...at, site_id: otherPlace.site_id })),
   'a visit of another host': (at) => cookies(issued({ ...at, host: otherPlace.host })),
   'a visit of an older epoch': (at) => cookies(issued({ ...at, epoch: otherPlace.epoch })),
@@ -50,11 +64,29 @@ export const refusedStates: States = {
   'the cookie of http over https': (at) => [...cookies(issued(at)), https],
   'the cookie of https over http': (at) => [`Cookie: __Host-svc_s=${issued(at)}`],
   'a cookie of another name': (at) => [`Cookie: SVC_S=${issued(at)}; xsvc_s=${issued(at)}; svc_s_=${issued(at)}`],
+  'a visit under the name of a proof': (at) => [`Cookie: svc_p=${issued(at)}; __Host-svc_p=${issued(at)}`],
   'a visit in other headers': (at) => [`Authorization: Bearer ${issued(at)}`, `svc_s: ${issued(at)}`],
   'a wrong bypass token': () => [`X-Plinth-Bypass: ${token}x`],
   'the bypass token twice': () => [`X-Plinth-Bypass: ${token}`, `X-Plinth-Bypass: ${token}`],
   'the hash of the bypass token': () => [`X-Plinth-Bypass: ${sha256(token)}`],
 }
+
+const earlierConsent: States = {
+  'a visit of an earlier consent': (at) => cookies(issued(at, { consent: consent_version - 1 })),
+  'a visit without consent': (at) => cookies(issued(at, { consent: 0 })),
+}
+
+/** Visits that only some locks refuse. */
+export const refusedBy: Readonly<Record<AccessMode, States>> = {
+  password: {},
+  email: {},
+  subscribers: {},
+  members: earlierConsent,
+  paid: earlierConsent,
+}
+
+/** Over, and not for too long: the visit of a subscriber is renewed. */
+export const renewableStates = ['a visit that is over']
 
 export const grantedStates: States = {
   'a visit': (at) => cookies(issued(at)),

@@ -2,8 +2,8 @@ import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
-import { anybody } from '../../infra/crypto/visits.ts'
-import type { RouteBrand, RouteLock } from '../../services/feeds/locks.ts'
+import { anybody, type Visit } from '../../infra/crypto/visits.ts'
+import { noTerms, type RouteBrand, type RouteLock } from '../../services/feeds/locks.ts'
 import { type Ask, type Files, lockOf, openTestEdge, platformDomain, type TestEdge, visits } from './test-edge.ts'
 
 const host = `site.${platformDomain}`
@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => edge[Symbol.asyncDispose]())
 
 const close = (lock: Partial<RouteLock> = {}) => edge.publish('site', files, { lock: lockOf(lock), version: ++version })
-const visit = (more: { subject?: string; generation?: number; until?: Date } = {}) =>
+const visit = (more: Partial<Visit> = {}) =>
   visits.issue(
     { site_id: 'id-of-site', host, epoch },
     { subject: anybody, generation: 0, consent: 0, until: new Date(Date.now() + day), ...more },
@@ -149,6 +149,49 @@ describe('a closed site', () => {
     expect(await at('https', '__Host-svc_s')).toBe(200)
     expect(await at('https', 'svc_s')).toBe(401)
     expect(await at('http', '__Host-svc_s')).toBe(401)
+  })
+})
+
+describe.each(['members', 'paid'] as const)('M07: with the lock %s, a visit of an earlier consent', (mode) => {
+  const asking = { mode, consent_version: 2, terms: { ...noTerms, consent_mode: 'notice' } } as const
+  const at = (consent: number, more = {}) =>
+    edge.ask('/deep?a=1', { headers: { ...withVisit(visit({ consent })).headers, ...more } })
+
+  test('sees the page that asks again, and nothing else', async () => {
+    await close(asking)
+    const { status, headers, body } = await at(1, html)
+    expect([status, headers['cache-control'], headers.location]).toEqual([401, 'no-store', undefined])
+    expect(body.toString()).toMatch(new RegExp(`action="${gatePaths.consent}".*value="/deep\\?a=1"`, 's'))
+    expect((await at(1)).headers['content-type']).toBe('text/plain; charset=utf-8')
+    expect((await at(2)).status).toBe(404)
+  })
+
+  test('passes while the site asks for no consent', async () => {
+    await close({ ...asking, terms: noTerms })
+    expect((await at(1)).status).toBe(404)
+  })
+})
+
+describe('M02: the visit of a subscriber that is over', () => {
+  const over = withVisit(visit({ until: new Date(Date.now() - 1000) })).headers
+  const navigation = { 'sec-fetch-dest': 'document' }
+  const ask = (path: string, headers: object) => edge.ask(path, { headers: { ...over, ...headers } })
+
+  test('is sent to its renewal, and back to the page', async () => {
+    await close({ mode: 'subscribers' })
+    const { status, headers, body } = await ask('/deep/%C3%BC?a=1&b=2', navigation)
+    expect([status, headers['cache-control'], body.length]).toEqual([303, 'no-store', 0])
+    expect(headers.location).toBe('/__svc/renew?to=%2Fdeep%2F%25C3%25BC%3Fa%3D1%26b%3D2')
+    expect((await ask(`/${'a'.repeat(3000)}`, navigation)).headers.location).toBe('/__svc/renew?to=%2F')
+  })
+
+  test('is refused otherwise', async () => {
+    await close({ mode: 'subscribers' })
+    for (const headers of [{}, html, { 'sec-fetch-dest': 'script' }, { 'sec-fetch-dest': 'iframe' }])
+      expect((await ask('/', headers)).status).toBe(401)
+    expect((await edge.ask('/', { method: 'HEAD', headers: { ...over, ...navigation } })).status).toBe(401)
+    await close({ mode: 'members' })
+    expect((await ask('/', navigation)).status).toBe(401)
   })
 })
 

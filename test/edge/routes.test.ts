@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openRouteTable, type RouteTable } from '../../edge/routes.ts'
 import { openSnapshots } from '../../edge/snapshot.ts'
+import type { RouteLock } from '../../services/feeds/locks.ts'
 import type { Route } from '../../services/feeds/routes.ts'
-import { log, platformDomain, routeOf } from './test-edge.ts'
+import { lockOf, log, platformDomain, routeOf } from './test-edge.ts'
 
 let dir: string
 beforeEach(async () => {
@@ -97,6 +98,16 @@ describe('preview links of the route table', () => {
 })
 
 describe('the snapshot', () => {
+  test('E36: keeps a site closed whose lock is one of a time before members and documents', async () => {
+    const { consent_version: _version, terms: _terms, ...earlierLock } = lockOf()
+    {
+      await using table = await open()
+      table.replaceAll([routeOf('old', 'm', { lock: earlierLock as RouteLock })])
+    }
+    await using table = await open()
+    expect(at(table, 'old')).toEqual(routeOf('old', 'm', { lock: lockOf() }))
+  })
+
   test('is what the next start begins with, unconnected', async () => {
     {
       await using table = await open()
