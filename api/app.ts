@@ -10,6 +10,7 @@ import { readiness } from './health.ts'
 import { errorBody, setErrorHeaders, statusOf, visibleError } from './http-errors.ts'
 import { runnerRoutes } from './internal/runner-routes.ts'
 import { llmsText } from './llms.ts'
+import { loggedPath } from './logged-path.ts'
 import { createToolEndpoint } from './mcp-http.ts'
 import { createMetrics, type Metrics, routeOf } from './metrics.ts'
 import { faces, openApiDocument } from './openapi.ts'
@@ -22,7 +23,7 @@ import { accessRoutes } from './visitor/access.ts'
 import { formRoutes } from './visitor/forms.ts'
 import { createPostBlocks } from './visitor/post-blocks.ts'
 import { createBlockedPosts } from './visitor/refuse-blocked.ts'
-import { gitHooks, loggedPath } from './webhooks/git-hooks.ts'
+import { gitHooks } from './webhooks/git-hooks.ts'
 
 /** The operator as a caller: every scope, no project. */
 const operator: Caller = {

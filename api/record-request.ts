@@ -1,6 +1,6 @@
 import type { Deps } from './context.ts'
+import { loggedPath } from './logged-path.ts'
 import type { Metrics } from './metrics.ts'
-import { loggedPath } from './webhooks/git-hooks.ts'
 
 interface AnsweredRequest {
   /** The template of the route. */
@@ -17,6 +17,7 @@ export type RecordRequest = (request: AnsweredRequest) => void
 export function requestRecorder({ log }: Pick<Deps, 'log'>, metrics: Metrics): RecordRequest {
   return ({ route, method, path, status, ms }) => {
     metrics.observeRequest(route, status, ms / 1000)
+    if (!log.isLevelEnabled('debug')) return
     log.debug({ method, path: loggedPath(path), status, ms: Math.round(ms) }, 'request answered')
   }
 }

@@ -76,9 +76,6 @@ export function gitHooks(deps: Deps): Router {
   return router
 }
 
-/** The path for the log, without the secret of a deploy hook. */
-export const loggedPath = (path: string) => (/^\/+hooks/i.test(path) && !/^\/hooks\/git\/[^/]*$/.test(path) ? '/hooks/…' : path)
-
 interface Receiving {
   readonly receive: () => Promise<Buffer>
   readonly countWrong: (sender: string) => Promise<void>

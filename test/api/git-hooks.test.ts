@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { loggedPath } from '../../api/webhooks/git-hooks.ts'
+import { loggedPath } from '../../api/logged-path.ts'
 import { openKeyring, seal } from '../../infra/crypto/seal.ts'
 import { makeWebhookSecret } from '../../infra/crypto/webhook-signatures.ts'
 import { changeProof, readWebhook, type Webhook, webhookNames, webhookSecret, webhookSentAt } from '../infra/forges-fixtures.ts'
@@ -454,7 +454,9 @@ describe('the deploy hook', () => {
     expect([body.includes('route="POST /hooks/deploy/{secret}"'), body.includes(secret)]).toEqual([true, false])
     for (const at of [path, `/${path}`, `${path}/`, path.replace('hooks', 'Hooks'), `/hooks/git/../deploy/${secret}`])
       expect(loggedPath(at)).toBe('/hooks/…')
-    for (const at of ['/api/v1/sites', '/hooks/git/x', '/mcp']) expect(loggedPath(at)).toBe(at)
+    for (const at of ['/api/v1/sites', '/hooks/git/x', '/mcp', '/__svc/login']) expect(loggedPath(at)).toBe(at)
+    for (const at of ['/__svc/d/secret', '//__SVC//D/secret/file']) expect(loggedPath(at)).toBe('/__svc/d/…')
+    expect(loggedPath(`/api/v1/sites/${owner.key}`)).toBe('/api/v1/sites/[masked]')
   })
 })
 
