@@ -58,7 +58,9 @@ export async function openMailer(url: string): Promise<Mailer> {
           headers: isReply ? replyHeaders : ownerHeaders,
         })
       } catch (error) {
-        throw isRefusal(error as NodeJS.ErrnoException) ? new EmailRefused((error as Error).message, { cause: error }) : error
+        throw isRefusal(error as SmtpError)
+          ? new EmailRefused((error as Error).message, { cause: error })
+          : toRetry(error as SmtpError)
       }
     },
     async [Symbol.asyncDispose]() {
@@ -67,7 +69,19 @@ export async function openMailer(url: string): Promise<Mailer> {
   }
 }
 
+type SmtpError = NodeJS.ErrnoException & { readonly responseCode?: number; readonly command?: string }
+
+/** The codes of errors about the recipients and about the message. */
+const codesOfEmail = ['EENVELOPE', 'EMESSAGE']
+
 /** Whether the recipient or the message was refused for good. A refused login or a full mailbox may still be corrected. */
-function isRefusal({ code = '', responseCode = 0 }: NodeJS.ErrnoException & { responseCode?: number }): boolean {
-  return responseCode >= 500 && ['EENVELOPE', 'EMESSAGE'].includes(code)
+function isRefusal({ code = '', responseCode = 0 }: SmtpError): boolean {
+  return responseCode >= 500 && codesOfEmail.includes(code)
+}
+
+/** The error of a try that may be repeated. It goes to the log and to Temporal, so it leaves out an answer that may name the recipient. */
+function toRetry({ message, code, responseCode, command }: SmtpError): Error {
+  const isAboutEmail = code !== undefined && codesOfEmail.includes(code)
+  const text = isAboutEmail ? `the mail server answered ${command ?? 'the message'} with ${responseCode ?? 'an error'}` : message
+  return Object.assign(new Error(text), { code, responseCode, command })
 }

@@ -13,15 +13,29 @@ export type Mood = 'takes' | 'puts off' | 'refuses' | 'hangs'
 /** An SMTP server that keeps what it takes. */
 export async function startMailServer() {
   const received: ReceivedMail[] = []
-  const state = { mood: 'takes' as Mood, tries: 0 }
+  const state = {
+    mood: 'takes' as Mood,
+    /** Of single recipients. */
+    moods: new Map<string, Mood>(),
+    tries: 0,
+    /** Recipients whose mails were put off. */
+    putOff: [] as string[],
+  }
   const server = new SMTPServer({
     authOptional: true,
+    allowInsecureAuth: true,
+    onAuth: (_auth, _session, callback) => callback(null, { user: 'anybody' }),
     disabledCommands: ['STARTTLS'],
-    onRcptTo(_address, _session, callback) {
+    // mail servers name the recipient in their answers
+    onRcptTo({ address }, _session, callback) {
       state.tries += 1
-      if (state.mood === 'hangs') return
-      if (state.mood === 'puts off') return callback(Object.assign(new Error('try later'), { responseCode: 451 }))
-      if (state.mood === 'refuses') return callback(Object.assign(new Error('no such user'), { responseCode: 550 }))
+      const mood = state.moods.get(address) ?? state.mood
+      if (mood === 'hangs') return
+      if (mood === 'puts off') {
+        state.putOff.push(address)
+        return callback(Object.assign(new Error(`<${address}>: greylisted, try later`), { responseCode: 451 }))
+      }
+      if (mood === 'refuses') return callback(Object.assign(new Error(`<${address}>: no such user`), { responseCode: 550 }))
       callback()
     },
     async onData(stream, session, callback) {
