@@ -63,6 +63,7 @@ export interface Platform extends AsyncDisposable {
   readonly port: number
   /** As the settings say, without what the launcher adds. */
   readonly config: Config
+  readonly operatorToken: string
   /** Every line that the launcher has printed. */
   readonly lines: readonly string[]
   /** One request through Caddy, whatever its status is. @throws when the connection fails */
@@ -208,6 +209,7 @@ export async function startPlatform({ tree, settings, folder }: PlatformOptions 
   return {
     port,
     config,
+    operatorToken,
     lines,
     call,
     operator,
