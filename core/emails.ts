@@ -1,7 +1,7 @@
 import { escapeHtml } from './html.ts'
 import type { PageLanguage } from './page-language.ts'
 
-/** The kinds of emails that owners get, and that of the codes for visitors. */
+/** The kinds of emails that owners get, and those of the codes for visitors and the news for members. */
 export type EmailKind =
   | 'subdomain_change'
   | 'domain_live'
@@ -15,6 +15,7 @@ export type EmailKind =
   | 'deploy_failed'
   | 'certificate_failing'
   | 'access_code'
+  | 'membership'
 
 /** The HTML document of an email. */
 export const emailDocument = (content: string, attributes = '') =>

@@ -1,3 +1,6 @@
+import type { AccessMode } from './access.ts'
+import type { PaymentProviderName } from './payments.ts'
+
 /** What becomes of a member is a decision of the owner, or of a payment. */
 export const memberStatuses = ['pending', 'active', 'rejected', 'blocked'] as const
 export type MemberStatus = (typeof memberStatuses)[number]
@@ -9,3 +12,58 @@ export type ConsentMode = (typeof consentModes)[number]
 /** Whether the forms of the login page stand in a frame. */
 export const formStyles = ['card', 'plain'] as const
 export type FormStyle = (typeof formStyles)[number]
+
+/** Members of a site in any state: visitors make them. */
+export const maxMembers = 10_000
+export const maxMemberNameLength = 80
+
+/** The ways of closing a site that let members in. */
+export const memberModes = ['members', 'paid'] as const satisfies readonly AccessMode[]
+export const hasMembers = (mode: AccessMode): mode is (typeof memberModes)[number] => mode === 'members' || mode === 'paid'
+
+/** What decides whether a member is let in. */
+export interface Standing {
+  readonly status: MemberStatus
+  readonly paid_at: Date | null
+  readonly paid_until: Date | null
+}
+
+/** Whether a payment counts at the instant. */
+const isPaidFor = ({ paid_at, paid_until }: Standing, now: Date) => paid_at !== null && (paid_until === null || paid_until > now)
+
+/** Whether a member takes a seat: so do those who are let in. */
+const takesSeat = (member: Standing, mode: AccessMode, now: Date) =>
+  member.status === 'active' && (mode !== 'paid' || isPaidFor(member, now))
+
+/** The owner approves those who have paid them, so nobody is active before. */
+const isApprovedByPayment = (mode: AccessMode, provider: PaymentProviderName | null) =>
+  mode === 'paid' && (provider === null || provider === 'manual')
+
+/** The state of a registration that was just made. */
+export const statusOfNewMember = (
+  { moderation }: { readonly moderation: boolean },
+  mode: AccessMode,
+  provider: PaymentProviderName | null,
+): MemberStatus => (moderation || isApprovedByPayment(mode, provider) ? 'pending' : 'active')
+
+/** What a member who has confirmed the address gets to see; `in`: the site. @param provider of payments; null without a price */
+export function admissionOf(
+  member: Standing,
+  mode: AccessMode,
+  provider: PaymentProviderName | null,
+  now: Date,
+): 'in' | 'pending' | 'rejected' | 'blocked' | 'pay' | 'pay_owner' {
+  const { status } = member
+  if (takesSeat(member, mode, now)) return 'in'
+  const paysOwner = isApprovedByPayment(mode, provider)
+  if (status === 'active') return paysOwner ? 'pay_owner' : 'pay'
+  return status === 'pending' && paysOwner ? 'pay_owner' : status
+}
+
+/** The name as it is kept: one line without control characters; empty for none. Undefined when it is too long. */
+export function readMemberName(text: string): string | undefined {
+  const name = text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
+  return name.length <= 4 * maxMemberNameLength && Array.from(name).length <= maxMemberNameLength && name.isWellFormed()
+    ? name
+    : undefined
+}

@@ -19,18 +19,27 @@ export const gatePaths = {
   brand: '/__svc/brand/',
 } as const
 
-/** The cookie of a visit over https: only the host itself can set it, and only over https. */
-const secureVisitCookie = '__Host-svc_s'
-/** The cookie of a visit over http, which a secure page ignores. */
-const plainVisitCookie = 'svc_s'
+/** The names of a cookie over https, where only the host itself can set it, and over http, where a secure page ignores it. */
+interface CookieName {
+  readonly secure: string
+  readonly plain: string
+}
+
+const visitName: CookieName = { secure: '__Host-svc_s', plain: 'svc_s' }
+const proofName: CookieName = { secure: '__Host-svc_p', plain: 'svc_p' }
 /** Other sites of the same domain can add cookies of the plain name, so a request may have several. */
-const maxVisitCookies = 5
+const maxCookies = 5
 
 /** The values of the first cookies of a request that may hold a visit. @param header Cookie */
-export function visitCookies(header: string, isSecure: boolean): string[] {
-  const name = isSecure ? secureVisitCookie : plainVisitCookie
+export const visitCookies = (header: string, isSecure: boolean) => valuesOf(visitName, header, isSecure)
+
+/** As {@link visitCookies}, of those that may prove an address. */
+export const proofCookies = (header: string, isSecure: boolean) => valuesOf(proofName, header, isSecure)
+
+function valuesOf({ secure, plain }: CookieName, header: string, isSecure: boolean): string[] {
+  const name = isSecure ? secure : plain
   const values: string[] = []
-  for (let start = 0; start < header.length && values.length < maxVisitCookies; ) {
+  for (let start = 0; start < header.length && values.length < maxCookies; ) {
     const semicolon = header.indexOf(';', start)
     const end = semicolon === -1 ? header.length : semicolon
     const pair = header.slice(start, end).trim()
@@ -42,6 +51,8 @@ export function visitCookies(header: string, isSecure: boolean): string[] {
 
 /** How long a visit lasts, unless its lock ends earlier. */
 export const visitPeriodMs = 30 * 24 * 3_600_000
+/** How long a visitor who has confirmed an address may take to register or to pay. */
+export const proofPeriodMs = 2 * 3_600_000
 
 /** How long after its end the visit of a subscriber can be renewed; its cookie is kept for the length of a usual visit. */
 const renewablePeriodMs = visitPeriodMs - 24 * 3_600_000
@@ -50,7 +61,14 @@ const renewablePeriodMs = visitPeriodMs - 24 * 3_600_000
 export const isRenewable = (until: Date, now: Date) => now.getTime() < until.getTime() + renewablePeriodMs
 
 /** The `Set-Cookie` of a visit for so many seconds; 0 ends it. */
-export function visitCookie(value: string, maxAgeSeconds: number, isSecure: boolean): string {
-  const name = isSecure ? secureVisitCookie : plainVisitCookie
+export const visitCookie = (value: string, maxAgeSeconds: number, isSecure: boolean) =>
+  cookieOf(visitName, value, maxAgeSeconds, isSecure)
+
+/** The `Set-Cookie` of a proof; an empty one ends it. */
+export const proofCookie = (value: string, isSecure: boolean) =>
+  cookieOf(proofName, value, value === '' ? 0 : proofPeriodMs / 1000, isSecure)
+
+function cookieOf({ secure, plain }: CookieName, value: string, maxAgeSeconds: number, isSecure: boolean): string {
+  const name = isSecure ? secure : plain
   return `${name}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
 }

@@ -95,6 +95,7 @@ const subjects = [
   'forms',
   'autoreply',
   'access',
+  'members',
   'payments',
   'plans',
   'removal',

@@ -3,14 +3,13 @@ import type { AccessMode } from '../../core/access.ts'
 import { AppError, notFound, secondsUntil } from '../../core/errors.ts'
 import { preferredLanguage } from '../../core/page-language.ts'
 import { returnPath } from '../../core/return-path.ts'
-import { visitCookie } from '../../core/visits.ts'
-import type { Visits } from '../../infra/crypto/visits.ts'
+import { proofCookie, proofCookies, visitCookie } from '../../core/visits.ts'
 import { gatePage } from '../../infra/gate-page.ts'
 import type { GateError, GateState } from '../../infra/gate-state.ts'
 import { webPage, webPagePolicy } from '../../infra/web-page.ts'
 import type { CodeOutcome, CodeRequest } from '../../services/access/codes.ts'
 import { findSiteAt, type LoginLock, type SiteAt } from '../../services/access/find-site-at.ts'
-import type { Services } from '../../services/services.ts'
+import type { LoginServices } from '../../services/members/login.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
@@ -20,7 +19,7 @@ import { isFromSameOrigin, type Place, placeOf, receiveFields } from './access-r
 /** A form of the login page of a closed site. */
 export interface Post {
   readonly koa: Koa
-  readonly services: Services & { readonly visits: Visits }
+  readonly services: LoginServices
   readonly place: Place
   readonly site: SiteAt
   readonly lock: LoginLock
@@ -39,7 +38,12 @@ export interface Answer {
 export interface NextPage {
   readonly kind: 'page'
   readonly state: GateState
+  /** The value of the cookie that proves an address to the forms of the page, when it is a new one. */
+  readonly proof?: string
 }
+
+/** What signs the cookies of visitors. */
+export type Signers = Pick<LoginServices, 'visits' | 'proofs'>
 
 /** A page that may say why its last form was refused. */
 type AskedState = Extract<GateState, { readonly error?: GateError }>
@@ -92,7 +96,7 @@ export interface GateForm {
 /** Receives a form at the host of a site: only pages of the same origin may send it. */
 export async function receiveForm(
   deps: Deps,
-  visits: Visits,
+  signers: Signers,
   koa: Koa,
   { place, network, modes, take }: GateForm & { readonly place: Place; readonly network: string },
 ): Promise<void> {
@@ -111,7 +115,7 @@ export async function receiveForm(
   // is closed in another way since the page was shown
   if (!modes.includes(lock.mode)) return showPage(koa, site, { kind: lock.mode }, to)
   const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
-  const post: Post = { koa, services: { ...deps, db, visits }, place, site, lock, network, fields, to }
+  const post: Post = { koa, services: { ...deps, db, ...signers }, place, site, lock, network, fields, to }
   show(deps, post, await take(post))
 }
 
@@ -125,10 +129,12 @@ function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, a
   if ('afterwards' in outcome && outcome.afterwards) runAfterwards(deps, koa, outcome.afterwards)
   if (outcome.kind === 'granted') {
     koa.append('set-cookie', visitCookie(outcome.cookie, outcome.maxAgeSeconds, place.isSecure))
+    if (proofsIn(koa, place).length > 0) koa.append('set-cookie', proofCookie('', place.isSecure))
     seeOther(koa, to)
   } else if (outcome.kind === 'requested') {
     showPage(koa, site, { kind: 'code', email: outcome.email, challenge: outcome.challenge }, to)
   } else if (outcome.kind === 'page') {
+    if (outcome.proof !== undefined) koa.append('set-cookie', proofCookie(outcome.proof, place.isSecure))
     showPage(koa, site, outcome.state, to)
   } else if (outcome.kind === 'ended') {
     showPage(koa, site, { kind: 'ended' }, to)
@@ -141,6 +147,9 @@ function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, a
     showPage(koa, site, { ...asked, error }, to)
   }
 }
+
+/** The cookies of a request that may prove an address. */
+export const proofsIn = (koa: Koa, { isSecure }: Place) => proofCookies(koa.get('cookie'), isSecure)
 
 /** Runs work whose duration the visitor must not see, also for a visitor who has left already. */
 function runAfterwards({ log }: Deps, { res }: Koa, work: () => Promise<void>): void {

@@ -3,12 +3,14 @@ import type { Context as Koa } from 'koa'
 import { maxPasswordLength } from '../../core/access.ts'
 import { deviceOf } from '../../core/access-login.ts'
 import { isPlainAddress } from '../../core/emails.ts'
+import { hasMembers, memberModes } from '../../core/members.ts'
 import { isUuid } from '../../core/uuid.ts'
-import { gatePaths, visitCookie } from '../../core/visits.ts'
+import { gatePaths, proofCookie, visitCookie } from '../../core/visits.ts'
 import { required } from '../../infra/config.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
-import { loginWithCode, requestCode } from '../../services/access/codes.ts'
+import { loginWithListedCode, requestListedCode } from '../../services/access/listed-login.ts'
 import { loginWithPassword } from '../../services/access/login.ts'
+import { loginMember, requestMemberCode } from '../../services/members/login.ts'
 import type { Deps } from '../context.ts'
 import {
   type Answer,
@@ -23,23 +25,26 @@ import {
   siteAt,
 } from './access-forms.ts'
 import { isFromSameOrigin } from './access-request.ts'
+import { memberForms, memberSiteOf } from './members.ts'
 
 const maxCodeLength = 20
 
 const forms: readonly GateForm[] = [
   { path: gatePaths.password, modes: ['password'], take: takePassword },
-  { path: gatePaths.email, modes: ['email'], take: takeEmail },
-  { path: gatePaths.code, modes: ['email'], take: takeCode },
+  { path: gatePaths.email, modes: ['email', ...memberModes], take: takeEmail },
+  { path: gatePaths.code, modes: ['email', ...memberModes], take: takeCode },
+  ...memberForms,
 ]
 
 /** The forms of the login pages of closed sites, at the hosts of these sites: only pages of the same origin may send them. */
 export function accessRoutes(deps: Deps): Router {
-  const visits = createVisits(required(deps.config.secretKey, 'PLINTH_SECRET_KEY'))
+  const secretKey = required(deps.config.secretKey, 'PLINTH_SECRET_KEY')
+  const signers = { visits: createVisits(secretKey), proofs: createVisits(secretKey, 'proof') }
   const router = new Router({ strict: true, sensitive: true })
   for (const form of forms) {
     router.get(form.path, goToSite)
     router.post(form.path, (koa) =>
-      answering(deps, koa, (place, network) => receiveForm(deps, visits, koa, { place, network, ...form })),
+      answering(deps, koa, (place, network) => receiveForm(deps, signers, koa, { place, network, ...form })),
     )
   }
   router.get(gatePaths.logout, (koa) =>
@@ -54,6 +59,7 @@ export function accessRoutes(deps: Deps): Router {
       await siteAt(deps, place, network)
       if (!isFromSameOrigin(koa, place)) throw foreign()
       koa.append('set-cookie', visitCookie('', 0, place.isSecure))
+      koa.append('set-cookie', proofCookie('', place.isSecure))
       seeOther(koa, '/')
     }),
   )
@@ -72,25 +78,32 @@ async function takePassword({ services, lock, place, network, fields }: Post): P
   }
 }
 
-async function takeEmail({ koa, services, site, lock, place, network, fields }: Post): Promise<Answer> {
+async function takeEmail(post: Post): Promise<Answer> {
+  const { site, lock, fields } = post
   const email = (fields.get('email') ?? '').trim().toLowerCase()
-  if (!isPlainAddress(email)) return { outcome: { kind: 'malformed' }, asked: { kind: 'email' } }
-  const visitor = { host: place.host, network, device: deviceOf(koa.get('user-agent')), lang: languageOf(koa) }
-  const { site_id, project_id } = site
-  return {
-    outcome: await requestCode(services, { site_id, project_id, lock }, visitor, email),
-    asked: codeState(fields, email) ?? { kind: 'email' },
-  }
+  const asked = { kind: hasMembers(lock.mode) ? lock.mode : 'email' } as const
+  if (!isPlainAddress(email)) return { outcome: { kind: 'malformed' }, asked }
+  const visitor = { ...visitorOf(post), lang: languageOf(post.koa) }
+  const outcome = hasMembers(lock.mode)
+    ? await requestMemberCode(post.services, memberSiteOf(post), visitor, email)
+    : await requestListedCode(post.services, { ...site, lock }, visitor, email)
+  return { outcome, asked: codeState(fields, email) ?? asked }
 }
 
-async function takeCode({ koa, services, lock, place, network, fields }: Post): Promise<Answer> {
+async function takeCode(post: Post): Promise<Answer> {
+  const { services, lock, fields } = post
   const email = (fields.get('email') ?? '').trim().toLowerCase()
   const asked = codeState(fields, email)
-  if (!asked) return { outcome: { kind: 'malformed' }, asked: { kind: 'email' } }
+  if (!asked) return { outcome: { kind: 'malformed' }, asked: { kind: hasMembers(lock.mode) ? lock.mode : 'email' } }
   const code = (fields.get('code') ?? '').slice(0, maxCodeLength).replace(/[\s-]/g, '')
-  const visitor = { host: place.host, network, device: deviceOf(koa.get('user-agent')) }
-  return { outcome: await loginWithCode(services, lock, visitor, { challenge: asked.challenge, email, code }), asked }
+  const entered = { challenge: asked.challenge, email, code }
+  const outcome = hasMembers(lock.mode)
+    ? await loginMember(services, memberSiteOf(post), visitorOf(post), entered)
+    : await loginWithListedCode(services, lock, visitorOf(post), entered)
+  return { outcome, asked }
 }
+
+const visitorOf = ({ koa, place, network }: Post) => ({ host: place.host, network, device: deviceOf(koa.get('user-agent')) })
 
 /** The page that asks for a code again; undefined when the form came from another page. */
 function codeState(fields: ReadonlyMap<string, string>, email: string) {

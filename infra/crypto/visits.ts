@@ -37,9 +37,12 @@ const saidBytes = subjectBytes + 4 + 4 + 4
 const signatureBytes = 16
 const textPattern = /^[A-Za-z0-9_-]{59}$/
 
-/** @param secretKey PLINTH_SECRET_KEY */
-export function createVisits(secretKey: Uint8Array): Visits {
-  const key = deriveKey(secretKey, 'visit')
+/**
+ * @param secretKey PLINTH_SECRET_KEY
+ * @param purpose `proof`: of an address that a visitor has confirmed, whose subject is the code. Neither is read as the other.
+ */
+export function createVisits(secretKey: Uint8Array, purpose: 'visit' | 'proof' = 'visit'): Visits {
+  const key = deriveKey(secretKey, purpose)
   const sign = ({ site_id, host, epoch }: VisitPlace, said: Buffer) =>
     createHmac('sha256', key).update(`${site_id}:${epoch}:${host}:`).update(said).digest().subarray(0, signatureBytes)
   return {

@@ -8,6 +8,7 @@ import type { Forge } from '../../core/git-events.ts'
 import type { ConsentMode, FormStyle, MemberStatus } from '../../core/members.ts'
 import type { MessengerName } from '../../core/messengers.ts'
 import type { NotificationKind } from '../../core/notifications.ts'
+import type { PageLanguage } from '../../core/page-language.ts'
 import type { CheckoutProviderName, CheckoutStatus, PaymentProviderName } from '../../core/payments.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
@@ -620,6 +621,8 @@ interface Members {
   email: string
   name: string | null
   status: MemberStatus
+  lang: Generated<PageLanguage>
+  host: Generated<string>
   consent_version: Generated<number>
   registered_at: Date
   last_login_at: Date | null

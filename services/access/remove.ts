@@ -9,7 +9,7 @@ import type { Tx } from '../transact.ts'
 export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> {
   await deleteInSteps(db, 'access_logins', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'access_codes', sql`site_id = ${siteId}`)
-  await deleteInSteps(db, 'mails', sql`kind = 'access_code' and about = ${siteId}`)
+  await deleteInSteps(db, 'mails', sql`kind in ('access_code', 'membership') and about = ${siteId}`)
 }
 
 const tables = [

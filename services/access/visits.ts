@@ -40,6 +40,17 @@ export async function endVisits(tx: Tx, { site_id, modes }: VisitsOf, subjects: 
   if (count > maxGenerations) await signOutEverybody(tx, { site_id, modes })
 }
 
+/** The generation of the visits of a subject, which may not be ended until the transaction ends: its row is locked. */
+export async function generationOf(tx: Tx, siteId: string, subject: string): Promise<number> {
+  const raised = await tx
+    .selectFrom('access_generations')
+    .select('generation')
+    .where('site_id', '=', siteId)
+    .where('subject', '=', subject)
+    .executeTakeFirst()
+  return raised?.generation ?? 0
+}
+
 /** Ends all visits of a site while it is closed in one of the modes, under its lock; the caller bumps the route. */
 export async function signOutEverybody(tx: Tx, { site_id, modes }: VisitsOf): Promise<void> {
   await tx

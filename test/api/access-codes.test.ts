@@ -8,8 +8,8 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
-import { loginWithCode, requestCode } from '../../services/access/codes.ts'
 import { findSiteAt } from '../../services/access/find-site-at.ts'
+import { loginWithListedCode, requestListedCode } from '../../services/access/listed-login.ts'
 import { bumpRoutes } from '../../services/feeds/routes.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { deployFiles, page, randomName } from '../make.ts'
@@ -154,11 +154,11 @@ test('E02: until the answer, a listed address and another one run the same state
     const visitor = { host: 'x.example', network, device: 'x' }
     let challenge = ''
     const asking = await statementsOf(async (db) => {
-      const asked = await requestCode({ ...w, db }, { site_id, project_id, lock }, { ...visitor, lang: 'en' }, email)
+      const asked = await requestListedCode({ ...w, db }, { site_id, project_id, lock }, { ...visitor, lang: 'en' }, email)
       if (asked.kind === 'requested') challenge = asked.challenge
     })
     const entering = await statementsOf(async (db) => {
-      const entered = await loginWithCode({ ...w, db, visits }, lock, visitor, { challenge, email, code: '12345' })
+      const entered = await loginWithListedCode({ ...w, db, visits }, lock, visitor, { challenge, email, code: '12345' })
       expect(entered.kind).toBe('wrong')
     })
     return { asking, entering }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import type { Updateable } from 'kysely'
+import type { AccessMode } from '../../core/access.ts'
 import { seal } from '../../infra/crypto/seal.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -29,7 +30,7 @@ export interface LoginOptions {
   readonly base?: string
 }
 
-/** A site that a password or emailed codes open. */
+/** A site that visitors have to log in to. */
 export interface ClosedSite {
   readonly id: string
   readonly project_id: string
@@ -46,11 +47,7 @@ export const password = 'open, sesame'
 export const sealedPassword = (w: World, id: string, text = password) =>
   seal(w.keyring, text, { table: 'access_locks', id, column: 'sealed_password' })
 
-export async function makeClosedSite(
-  w: World,
-  project: TestProject,
-  mode: 'password' | 'email' = 'password',
-): Promise<ClosedSite> {
+export async function makeClosedSite(w: World, project: TestProject, mode: AccessMode = 'password'): Promise<ClosedSite> {
   const site = await makeSite(w, project)
   const { host } = new URL(site.url)
   const { id } = site

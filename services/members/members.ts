@@ -1,0 +1,36 @@
+import type { Selectable } from 'kysely'
+import type { AccessMode } from '../../core/access.ts'
+import type { PaymentProviderName } from '../../core/payments.ts'
+import type { Db } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
+import type { Tx } from '../transact.ts'
+
+export type MemberRow = Selectable<DB['members']>
+
+/** A member, who neither changes nor is removed until the transaction ends. */
+export const lockMember = (tx: Tx, siteId: string, by: { readonly id: string } | { readonly email: string }) =>
+  tx
+    .selectFrom('members')
+    .selectAll()
+    .where('site_id', '=', siteId)
+    .where((eb) => ('id' in by ? eb('id', '=', by.id) : eb('email', '=', by.email)))
+    .forUpdate()
+    .executeTakeFirst()
+
+/** Whether the address is that of a member in any state. */
+export async function isKnown(db: Db, siteId: string, email: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('members')
+    .select('id')
+    .where('site_id', '=', siteId)
+    .where('email', '=', email)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** To whom the members of a site pay; null without a price. */
+export async function findProvider(db: Db, siteId: string, mode: AccessMode): Promise<PaymentProviderName | null> {
+  if (mode !== 'paid') return null
+  const row = await db.selectFrom('access_prices').select('provider').where('site_id', '=', siteId).executeTakeFirst()
+  return row?.provider ?? null
+}
