@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, PostgresQueryCompiler, sql } from 'kysely'
 import pg from 'pg'
 import type { DB } from './schema.ts'
 
@@ -50,10 +50,15 @@ export function openDatabase(url: string, options: DatabaseOptions = {}): Opened
   // a connection that breaks between two statements of a transaction fails the next statement
   pool.on('connect', (client) => client.on('error', () => undefined))
   const silence = createSilence()
-  const share = (permit?: ConnectionPermit) =>
-    new Kysely<DB>({ dialect: new PostgresDialect({ pool: impatient(pool, silence, permit) }) })
+  const share = (permit?: ConnectionPermit) => {
+    const dialect = new PostgresDialect({ pool: impatient(pool, silence, permit) })
+    return new Kysely<DB>({ dialect: Object.assign(dialect, { createQueryCompiler: () => compiler }) })
+  }
   return { db: share(), shareDatabase: share, [Symbol.asyncDispose]: () => pool.end() }
 }
+
+/** One for all, because it compiles a query in one go, and making it binds a hundred functions. */
+const compiler = new PostgresQueryCompiler()
 
 /** Ends all waits for a permit when a query has just found that PostgreSQL does not answer. */
 function createSilence() {
