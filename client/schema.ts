@@ -895,7 +895,7 @@ export interface paths {
         head?: never;
         /**
          * Limit the logins of a site
-         * @description Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays.
+         * @description Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays. Sites with members are limited by max_seats instead.
          *
          *     Needs the `editor` scope.
          */
@@ -1066,6 +1066,160 @@ export interface paths {
          *     Needs the `editor` scope.
          */
         patch: operations["set_site_access_brand"];
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/members-mode": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a site to all but its members
+         * @description Closes a site, or switches it, to members who register with their email address. A switch signs out everybody and lifts the limit of logins. The members stay when the site is closed in another way.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["set_members_access"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the members of a site
+         * @description Lists the members of a site, newest first, with how many there are of each status, the seats that are taken, the settings and the documents.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_site_members"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/members/{member_id}/moderate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Moderate a member
+         * @description Approves, rejects, blocks or unblocks a member. A blocked member is signed out at once; an approved one is informed by email.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["moderate_member"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/members/{member_id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export what is kept about a member
+         * @description Gets everything that is kept about a member, for members who ask for it: consents, payments, and emails of the last 30 days.
+         *
+         *     Needs the `editor` scope.
+         */
+        get: operations["export_site_member"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/members-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set what a registration asks for
+         * @description Sets what a site asks of its members, whether it is closed or not. What is left out stays.
+         *
+         *     Needs the `editor` scope.
+         */
+        patch: operations["set_members_settings"];
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/members/reconsent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask members to consent again
+         * @description Asks all members to consent to the documents again, at their next visit. Until then they see nothing of the site.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["request_reconsent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/documents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the documents of a site
+         * @description Replaces the documents that the login page of a site shows and to which members consent. A document whose title and address stay keeps its id.
+         *
+         *     Needs the `editor` scope.
+         */
+        put: operations["set_site_documents"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/sites/{site_id}/access/bypass": {
@@ -2051,7 +2205,7 @@ export interface components {
             opens_count: number;
             /** @description How many members the site may have; null without a limit. */
             max_seats: number | null;
-            /** @description How many members the site has. */
+            /** @description How many members are let in: active ones, at a paid site those who have paid. */
             seats_taken: number;
             /** @description What members pay while the site is closed to all but paying members; null before set_paid_access. */
             price: {
@@ -2076,10 +2230,11 @@ export interface components {
                 favicon_mode: "site" | "custom" | "none";
                 favicon_url: string | null;
             };
-            /** @description The documents to which members consent. */
+            /** @description The documents that the login page shows and to which members consent. */
             documents: {
+                /** Format: uuid */
+                id: string;
                 title: string;
-                /** Format: uri */
                 url: string;
             }[];
             /** @description Which modes the plan, or the option of the site, allows. */
@@ -2103,7 +2258,7 @@ export interface components {
             opens_count: number;
             /** @description How many members the site may have; null without a limit. */
             max_seats: number | null;
-            /** @description How many members the site has. */
+            /** @description How many members are let in: active ones, at a paid site those who have paid. */
             seats_taken: number;
             /** @description What members pay while the site is closed to all but paying members; null before set_paid_access. */
             price: {
@@ -2128,10 +2283,11 @@ export interface components {
                 favicon_mode: "site" | "custom" | "none";
                 favicon_url: string | null;
             };
-            /** @description The documents to which members consent. */
+            /** @description The documents that the login page shows and to which members consent. */
             documents: {
+                /** Format: uuid */
+                id: string;
                 title: string;
-                /** Format: uri */
                 url: string;
             }[];
             /** @description Which modes the plan, or the option of the site, allows. */
@@ -2194,6 +2350,209 @@ export interface components {
             removed: number;
             /** @description How many addresses the site has now. */
             total: number;
+        };
+        MembersAccess: {
+            /** @description Whether visitors have to log in. A lock whose end has come lets nobody in. */
+            closed: boolean;
+            /** @description What closes the site; null while it is open to everybody. */
+            mode: ("password" | "email" | "subscribers" | "members" | "paid") | null;
+            /** @description When the access ends for everybody; null without an end. */
+            expires_at: string | null;
+            /** @description After so many logins nobody new is let in; null without a limit. */
+            max_opens: number | null;
+            /** @description How many logins there were since the site was closed or the counter was reset. */
+            opens_count: number;
+            /** @description How many members the site may have; null without a limit. */
+            max_seats: number | null;
+            /** @description How many members are let in: active ones, at a paid site those who have paid. */
+            seats_taken: number;
+            /** @description What members pay while the site is closed to all but paying members; null before set_paid_access. */
+            price: {
+                amount_minor: number;
+                currency: string;
+                period_days: number | null;
+                /** @enum {string} */
+                provider: "manual" | "test" | "yookassa" | "stripe";
+            } | null;
+            /** @description The ids of the channels whose subscribers are let in. */
+            channels: string[];
+            /** @description How many addresses a code lets in. */
+            emails_count: number;
+            /** @description How the login page looks. */
+            brand: {
+                title: string | null;
+                description: string | null;
+                logo_url: string | null;
+                logo_framed: boolean;
+                logo_rounded: boolean;
+                /** @enum {string} */
+                favicon_mode: "site" | "custom" | "none";
+                favicon_url: string | null;
+            };
+            /** @description The documents that the login page shows and to which members consent. */
+            documents: {
+                /** Format: uuid */
+                id: string;
+                title: string;
+                url: string;
+            }[];
+            /** @description Which modes the plan, or the option of the site, allows. */
+            entitlements: {
+                password: boolean;
+                email_code: boolean;
+            };
+            /** @description When the lock was last changed; null while the site is open. */
+            updated_at: string | null;
+            settings: components["schemas"]["MemberSettings"];
+        };
+        MemberSettings: {
+            /** @description Whether the owner approves every registration. */
+            moderation: boolean;
+            /** @description Whether a registration asks for a name. */
+            ask_name: boolean;
+            /** @description What the login page calls the name; null for the usual word. */
+            name_label: string | null;
+            /**
+             * @description notice tells members that they agree to the documents; checkbox makes them tick a box; none does neither.
+             * @enum {string}
+             */
+            consent_mode: "none" | "notice" | "checkbox";
+            /**
+             * @description Whether the forms of the login page stand in a frame.
+             * @enum {string}
+             */
+            form_style: "card" | "plain";
+            /** @description How many members are let in at most; null without a limit. */
+            max_seats: number | null;
+        };
+        SiteMembers: {
+            /** @description Newest first. */
+            items: components["schemas"]["Member"][];
+            /** @description How many members match. */
+            total: number;
+            limit: number;
+            offset: number;
+            /** @description How many members of each status the site has. */
+            counters: {
+                pending: number;
+                active: number;
+                rejected: number;
+                blocked: number;
+            };
+            seats: {
+                /** @description How many members are let in. */
+                taken: number;
+                /** @description Null without a limit. */
+                max: number | null;
+            };
+            settings: components["schemas"]["MemberSettings"];
+            /** @description The documents that the login page shows and to which members consent. */
+            documents: {
+                /** Format: uuid */
+                id: string;
+                title: string;
+                url: string;
+            }[];
+        };
+        Member: {
+            /** Format: uuid */
+            id: string;
+            email: string;
+            name: string | null;
+            /**
+             * @description Only active members are let in; at a paid site, those who have paid.
+             * @enum {string}
+             */
+            status: "pending" | "active" | "rejected" | "blocked";
+            /** @description The documents to which the member has consented, also those that were replaced since. */
+            consents: {
+                /** Format: uuid */
+                document_id: string;
+                /** Format: date-time */
+                at: string;
+            }[];
+            /** Format: date-time */
+            registered_at: string;
+            /** @description Null before the first login. */
+            last_login_at: string | null;
+            /** @description The payment that counts; null before the first one and after a refund. */
+            payment: {
+                /** @description In the smallest unit of the currency. */
+                amount: number;
+                currency: string;
+                /** Format: date-time */
+                paid_at: string;
+                /** @enum {string} */
+                provider: "manual" | "test" | "yookassa" | "stripe";
+                /** @description Null for ever. */
+                paid_until: string | null;
+            } | null;
+        };
+        ExportedMember: {
+            /** Format: uuid */
+            id: string;
+            email: string;
+            name: string | null;
+            /**
+             * @description Only active members are let in; at a paid site, those who have paid.
+             * @enum {string}
+             */
+            status: "pending" | "active" | "rejected" | "blocked";
+            /** @description The documents to which the member has consented, also those that were replaced since. */
+            consents: {
+                /** Format: uuid */
+                document_id: string;
+                /** Format: date-time */
+                at: string;
+            }[];
+            /** Format: date-time */
+            registered_at: string;
+            /** @description Null before the first login. */
+            last_login_at: string | null;
+            /** @description The payment that counts; null before the first one and after a refund. */
+            payment: {
+                /** @description In the smallest unit of the currency. */
+                amount: number;
+                currency: string;
+                /** Format: date-time */
+                paid_at: string;
+                /** @enum {string} */
+                provider: "manual" | "test" | "yookassa" | "stripe";
+                /** @description Null for ever. */
+                paid_until: string | null;
+            } | null;
+            /** @description The host at which the member has registered. */
+            host: string;
+            /**
+             * @description The language of the emails to the member.
+             * @enum {string}
+             */
+            language: "en" | "ru";
+            payments: {
+                /** @enum {string} */
+                provider: "manual" | "test" | "yookassa" | "stripe";
+                amount: number;
+                currency: string;
+                status: string;
+                /** Format: date-time */
+                created_at: string;
+                paid_at: string | null;
+                paid_until: string | null;
+                refunded_at: string | null;
+            }[];
+            emails: {
+                subject: string;
+                text: string;
+                /** Format: date-time */
+                created_at: string;
+                sent_at: string | null;
+            }[];
+        };
+        Reconsent: {
+            /** @constant */
+            ok: true;
+            /** @description How many active members are asked: none while consent_mode is none. */
+            members_affected: number;
         };
         BypassToken: {
             token: string;
@@ -2509,7 +2868,7 @@ export interface components {
         Conflict: {
             headers: {
                 /** @description What went wrong, for programs; `/docs` says what each code means, and new ones may follow. */
-                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_access_emails" | "quota_webhooks" | "name_taken" | "name_reserved" | "provider_missing" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
+                "Plinth-Error": "conflict" | "quota_sites" | "quota_domains" | "quota_storage" | "quota_names" | "quota_access_emails" | "quota_webhooks" | "seats_taken" | "member_status" | "name_taken" | "name_reserved" | "provider_missing" | "domain_taken" | "in_trash" | "wrong_status" | "source_gone" | "files_deleted" | "webhook_disabled" | "not_connected";
                 /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                 "Plinth-Ignored"?: string;
                 [name: string]: unknown;
@@ -5688,6 +6047,8 @@ export interface operations {
                 "application/json": {
                     /** @description The limit; null removes it. */
                     max_opens?: number | null;
+                    /** @description How many members are let in at most; null removes the limit. Those who are in stay. */
+                    max_seats?: number | null;
                     /** @description true counts from 0 again. */
                     reset_counter?: boolean;
                 };
@@ -6324,6 +6685,514 @@ export interface operations {
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_members_access: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "members",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "price": null,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z",
+                     *       "settings": {
+                     *         "moderation": true,
+                     *         "ask_name": false,
+                     *         "name_label": null,
+                     *         "consent_mode": "none",
+                     *         "form_style": "card",
+                     *         "max_seats": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MembersAccess"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_site_members: {
+        parameters: {
+            query?: {
+                /** @description A part of the address or of the name, in any case. */
+                q?: string;
+                /** @description 1 to 200; other numbers mean the nearest of these. */
+                limit?: number;
+                /** @description How many to leave out; a negative number means 0. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "email": "ada@example.com",
+                     *           "name": "Ada",
+                     *           "status": "pending",
+                     *           "consents": [],
+                     *           "registered_at": "2026-09-07T10:30:00.000Z",
+                     *           "last_login_at": null,
+                     *           "payment": null
+                     *         }
+                     *       ],
+                     *       "total": 1,
+                     *       "limit": 50,
+                     *       "offset": 0,
+                     *       "counters": {
+                     *         "pending": 1,
+                     *         "active": 0,
+                     *         "rejected": 0,
+                     *         "blocked": 0
+                     *       },
+                     *       "seats": {
+                     *         "taken": 0,
+                     *         "max": null
+                     *       },
+                     *       "settings": {
+                     *         "moderation": true,
+                     *         "ask_name": false,
+                     *         "name_label": null,
+                     *         "consent_mode": "none",
+                     *         "form_style": "card",
+                     *         "max_seats": null
+                     *       },
+                     *       "documents": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteMembers"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    moderate_member: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the member. */
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "approve"
+                 *     }
+                 */
+                "application/json": {
+                    /** @enum {string} */
+                    action: "approve" | "reject" | "block" | "unblock";
+                    /** @description What the member has paid you, in the smallest unit of the currency: for approving at a paid site whose provider is manual. */
+                    amount_minor?: number;
+                    /**
+                     * @description Together with amount_minor: ISO 4217, in upper case.
+                     * @enum {string}
+                     */
+                    currency?: "AED" | "AMD" | "ARS" | "AUD" | "AZN" | "BAM" | "BGN" | "BRL" | "CAD" | "CHF" | "CLP" | "CNY" | "COP" | "CZK" | "DKK" | "EGP" | "EUR" | "GBP" | "GEL" | "HKD" | "IDR" | "ILS" | "INR" | "JPY" | "KES" | "KGS" | "KRW" | "KZT" | "MAD" | "MDL" | "MXN" | "MYR" | "NGN" | "NOK" | "NZD" | "PEN" | "PHP" | "PLN" | "PYG" | "RON" | "RSD" | "RUB" | "RWF" | "SAR" | "SEK" | "SGD" | "THB" | "TRY" | "UAH" | "USD" | "UZS" | "VND" | "XAF" | "XOF" | "ZAR";
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "email": "ada@example.com",
+                     *       "name": "Ada",
+                     *       "status": "active",
+                     *       "consents": [],
+                     *       "registered_at": "2026-09-07T10:30:00.000Z",
+                     *       "last_login_at": null,
+                     *       "payment": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Member"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    export_site_member: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+                /** @description Id of the member. */
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01990000-0000-7000-8000-000000000001",
+                     *       "email": "ada@example.com",
+                     *       "name": "Ada",
+                     *       "status": "pending",
+                     *       "consents": [],
+                     *       "registered_at": "2026-09-07T10:30:00.000Z",
+                     *       "last_login_at": null,
+                     *       "payment": null,
+                     *       "host": "notes.example.com",
+                     *       "language": "en",
+                     *       "payments": [],
+                     *       "emails": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExportedMember"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_members_settings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "moderation": true,
+                 *       "ask_name": true,
+                 *       "name_label": "Your name",
+                 *       "consent_mode": "checkbox",
+                 *       "max_seats": 100
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Whether you approve every registration. */
+                    moderation?: boolean;
+                    /** @description Whether a registration asks for a name. */
+                    ask_name?: boolean;
+                    /** @description What the login page calls the name; null or an empty text for the usual word. */
+                    name_label?: string | null;
+                    /**
+                     * @description notice tells members that they agree to the documents; checkbox makes them tick a box; none does neither.
+                     * @enum {string}
+                     */
+                    consent_mode?: "none" | "notice" | "checkbox";
+                    /**
+                     * @description Whether the forms of the login page stand in a frame.
+                     * @enum {string}
+                     */
+                    form_style?: "card" | "plain";
+                    /** @description How many members are let in at most; null removes the limit. Those who are in stay. */
+                    max_seats?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": false,
+                     *       "mode": null,
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "price": null,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": null,
+                     *       "settings": {
+                     *         "moderation": true,
+                     *         "ask_name": true,
+                     *         "name_label": null,
+                     *         "consent_mode": "checkbox",
+                     *         "form_style": "card",
+                     *         "max_seats": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MembersAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    request_reconsent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true,
+                     *       "members_affected": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Reconsent"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_documents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "documents": [
+                 *         {
+                 *           "title": "Terms of use",
+                 *           "url": "https://example.com/terms"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": {
+                    /** @description In the order in which they are shown; none removes them all. */
+                    documents: {
+                        title: string;
+                        url: string;
+                    }[];
+                    /**
+                     * @description true asks all members to consent again.
+                     * @default false
+                     */
+                    request_reconsent?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": false,
+                     *       "mode": null,
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "price": null,
+                     *       "channels": [],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [
+                     *         {
+                     *           "id": "01990000-0000-7000-8000-000000000001",
+                     *           "title": "Terms of use",
+                     *           "url": "https://example.com/terms"
+                     *         }
+                     *       ],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];

@@ -69,6 +69,8 @@ export const errorCodes = {
   ),
   quota_access_emails: code(['conflict'], 'The site lists as many addresses as it may.'),
   quota_webhooks: code(['conflict'], 'The project has as many webhooks as it may have.'),
+  seats_taken: code(['conflict'], 'The site has no seat left for a member.'),
+  member_status: code(['conflict'], 'The status of the member does not allow the action.'),
   name_taken: code(['conflict'], 'The subdomain belongs to another site.'),
   name_reserved: code(['conflict'], 'The subdomain is reserved for the platform.'),
   provider_missing: code(['conflict'], 'The operator has not configured the payment provider.'),

@@ -16,10 +16,29 @@ export type FormStyle = (typeof formStyles)[number]
 /** Members of a site in any state: visitors make them. */
 export const maxMembers = 10_000
 export const maxMemberNameLength = 80
+export const maxNameLabelLength = 80
+export const maxSeats = 1_000_000
 
 /** The ways of closing a site that let members in. */
 export const memberModes = ['members', 'paid'] as const satisfies readonly AccessMode[]
 export const hasMembers = (mode: AccessMode): mode is (typeof memberModes)[number] => mode === 'members' || mode === 'paid'
+
+/** What the owner does with a member. */
+export const memberActions = ['approve', 'reject', 'block', 'unblock'] as const
+export type MemberAction = (typeof memberActions)[number]
+
+interface Transition {
+  readonly from: readonly MemberStatus[]
+  readonly to: MemberStatus
+}
+
+/** The states that an action is for, and the one that it leads to. */
+export const memberTransitions: Readonly<Record<MemberAction, Transition>> = {
+  approve: { from: ['pending', 'rejected'], to: 'active' },
+  reject: { from: ['pending'], to: 'rejected' },
+  block: { from: ['active'], to: 'blocked' },
+  unblock: { from: ['blocked'], to: 'active' },
+}
 
 /** What decides whether a member is let in. */
 export interface Standing {
@@ -29,10 +48,11 @@ export interface Standing {
 }
 
 /** Whether a payment counts at the instant. */
-const isPaidFor = ({ paid_at, paid_until }: Standing, now: Date) => paid_at !== null && (paid_until === null || paid_until > now)
+export const isPaidFor = ({ paid_at, paid_until }: Standing, now: Date) =>
+  paid_at !== null && (paid_until === null || paid_until > now)
 
 /** Whether a member takes a seat: so do those who are let in. */
-const takesSeat = (member: Standing, mode: AccessMode, now: Date) =>
+export const takesSeat = (member: Standing, mode: AccessMode, now: Date) =>
   member.status === 'active' && (mode !== 'paid' || isPaidFor(member, now))
 
 /** The owner approves those who have paid them, so nobody is active before. */

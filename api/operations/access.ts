@@ -13,18 +13,20 @@ import { unprocessable } from '../../core/errors.ts'
 import { closeSite, findLock, isOpen, openSite, setBypass, setExpiry, setOpens } from '../../services/access/locks.ts'
 import { closeWithPassword, revealPassword } from '../../services/access/passwords.ts'
 import { readAccess, requirePlanForAccess } from '../../services/access/state.ts'
+import { readMembership } from '../../services/members/list.ts'
+import { setSeats } from '../../services/members/settings.ts'
 import type { SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
 import { accessView, SiteAccess } from '../views/access.ts'
-import { oneLine, site_id, text } from '../views/fields.ts'
+import { max_seats, oneLine, site_id, text } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Access'
 
 /** The access to the site as it is now: every write of it returns this. */
-export const shownAccess = async ({ db, caller, config }: Context, site: SiteRow) =>
-  accessView(config, caller.plan, site, await readAccess(db, site.id))
+export const shownAccess = async ({ db, caller, config, clock }: Context, site: SiteRow) =>
+  accessView(config, caller.plan, site, await readAccess(db, site.id), await readMembership(db, site.id, clock()))
 
 export const get_site_access = operation({
   id: 'get_site_access',
@@ -165,7 +167,7 @@ export const set_site_access_opens = operation({
   id: 'set_site_access_opens',
   title: 'Limit the logins of a site',
   summary:
-    'Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays.',
+    'Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays. Sites with members are limited by max_seats instead.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}/access/opens',
   tool: { idempotent: true },
@@ -173,6 +175,7 @@ export const set_site_access_opens = operation({
   input: z.object({
     site_id,
     max_opens: z.int().min(1).max(1_000_000_000).nullable().optional().describe('The limit; null removes it.'),
+    max_seats,
     reset_counter: z.boolean().optional().describe('true counts from 0 again.'),
   }),
   example: { max_opens: 100 },
@@ -180,9 +183,14 @@ export const set_site_access_opens = operation({
   whenTrashed: 'refuse',
   output: SiteAccess,
   errors: [409],
-  handler: async (ctx, { max_opens, reset_counter }, site) => {
-    if (max_opens === undefined && reset_counter === undefined) throw unprocessable('give max_opens, reset_counter or both')
-    await setOpens(ctx, site, { max_opens, reset_counter })
+  handler: async (ctx, { max_opens, max_seats, reset_counter }, site) => {
+    if (max_opens !== undefined && max_seats !== undefined)
+      throw unprocessable('give max_seats for a site with members, else max_opens')
+    if (max_opens === undefined && max_seats === undefined && reset_counter === undefined) {
+      throw unprocessable('give max_opens, max_seats or reset_counter')
+    }
+    if (max_seats !== undefined) await setSeats(ctx, site, max_seats)
+    if (max_opens !== undefined || reset_counter !== undefined) await setOpens(ctx, site, { max_opens, reset_counter })
     return shownAccess(ctx, site)
   },
 })

@@ -52,6 +52,14 @@ import {
 } from './git.ts'
 import { get_logs } from './logs.ts'
 import { check_deploy, deploy_manifest, get_manifest, list_deploy_files, put_blob } from './manifest-deploys.ts'
+import {
+  request_reconsent,
+  set_members_access,
+  set_members_settings,
+  set_site_documents,
+  set_site_members_access,
+} from './member-settings.ts'
+import { export_site_member, get_site_members, moderate_member, moderate_site_member } from './members.ts'
 import { list_notifications, read_notifications } from './notifications.ts'
 import { set_paid_access } from './paid-access.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
@@ -148,6 +156,15 @@ export const operations: readonly Operation[] = [
   remove_site_access_email,
   remove_site_access_emails,
   set_site_access_brand,
+  set_members_access,
+  set_site_members_access,
+  get_site_members,
+  moderate_member,
+  moderate_site_member,
+  export_site_member,
+  set_members_settings,
+  request_reconsent,
+  set_site_documents,
   rotate_access_bypass,
   remove_access_bypass,
   get_forms_overview,

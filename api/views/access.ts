@@ -5,6 +5,7 @@ import { type PlanName, planAllows } from '../../core/plans.ts'
 import { gatePaths } from '../../core/visits.ts'
 import { type Config, siteUrl } from '../../infra/config.ts'
 import { type AccessState, mayUseEmailAccess } from '../../services/access/state.ts'
+import type { Membership } from '../../services/members/list.ts'
 import type { SiteRow } from '../../services/sites/sites.ts'
 import { isoTimeOrNull, time } from './fields.ts'
 
@@ -16,7 +17,7 @@ export const SiteAccess = z
     max_opens: z.int().nullable().describe('After so many logins nobody new is let in; null without a limit.'),
     opens_count: z.int().describe('How many logins there were since the site was closed or the counter was reset.'),
     max_seats: z.int().nullable().describe('How many members the site may have; null without a limit.'),
-    seats_taken: z.int().describe('How many members the site has.'),
+    seats_taken: z.int().describe('How many members are let in: active ones, at a paid site those who have paid.'),
     price: z
       .object({
         amount_minor: z.int(),
@@ -39,7 +40,9 @@ export const SiteAccess = z
         favicon_url: z.url().nullable(),
       })
       .describe('How the login page looks.'),
-    documents: z.array(z.object({ title: z.string(), url: z.url() })).describe('The documents to which members consent.'),
+    documents: z
+      .array(z.object({ id: z.uuid(), title: z.string(), url: z.string() }))
+      .describe('The documents that the login page shows and to which members consent.'),
     entitlements: z
       .object({ password: z.boolean(), email_code: z.boolean() })
       .describe('Which modes the plan, or the option of the site, allows.'),
@@ -49,7 +52,13 @@ export const SiteAccess = z
 
 type Site = Pick<SiteRow, 'subdomain' | 'email_access'>
 
-export function accessView(config: Config, plan: PlanName, site: Site, state: AccessState): z.input<typeof SiteAccess> {
+export function accessView(
+  config: Config,
+  plan: PlanName,
+  site: Site,
+  state: AccessState,
+  { settings, seats_taken, documents }: Membership,
+): z.input<typeof SiteAccess> {
   const { lock, emails_count, brand, price } = state
   const { title, description, logo_framed, logo_rounded, favicon_mode } = brand
   const images = siteUrl(config, site.subdomain) + gatePaths.brand
@@ -59,8 +68,8 @@ export function accessView(config: Config, plan: PlanName, site: Site, state: Ac
     expires_at: isoTimeOrNull(lock?.expires_at ?? null),
     max_opens: lock?.max_opens ?? null,
     opens_count: lock?.opens_count ?? 0,
-    max_seats: null,
-    seats_taken: 0,
+    max_seats: settings.max_seats,
+    seats_taken,
     price: price ?? null,
     channels: [],
     emails_count,
@@ -73,7 +82,7 @@ export function accessView(config: Config, plan: PlanName, site: Site, state: Ac
       favicon_mode,
       favicon_url: brand.favicon_sha256 === null ? null : `${images}favicon.webp`,
     },
-    documents: [],
+    documents: [...documents],
     entitlements: { password: planAllows(plan, 'password_access'), email_code: mayUseEmailAccess(plan, site) },
     updated_at: isoTimeOrNull(lock?.updated_at ?? null),
   }

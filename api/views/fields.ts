@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { invalid } from '../../core/errors.ts'
 import { maxDescriptionLength, maxNameLength, maxPathBytes, maxTitleLength } from '../../core/limits.ts'
+import { maxSeats } from '../../core/members.ts'
 
 /** An instant in responses: RFC 3339 in UTC with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 })
@@ -72,6 +73,14 @@ export const filePath = z
   .string()
   .meta({ minLength: 1, maxLength: maxPathBytes, pattern: '^[^\\\\\\u0000-\\u001f\\u007f]+$' })
   .describe('Path from the root of the site; each path may occur once.')
+
+export const max_seats = z
+  .int()
+  .min(1)
+  .max(maxSeats)
+  .nullable()
+  .optional()
+  .describe('How many members are let in at most; null removes the limit. Those who are in stay.')
 
 export const isoTime = (date: Date) => date.toISOString()
 export const isoTimeOrNull = (date: Date | null) => (date === null ? null : date.toISOString())

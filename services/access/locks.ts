@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import { type AccessMode, type ExpiryChange, expiryAfter } from '../../core/access.ts'
-import { notFound, unprocessable } from '../../core/errors.ts'
+import { conflict, notFound, unprocessable } from '../../core/errors.ts'
+import { hasMembers } from '../../core/members.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -28,7 +29,7 @@ async function lockAccess(tx: Tx, { id, project_id }: Site): Promise<LockRow | u
 }
 
 export const isOpen = () =>
-  notFound('the site is open to everybody: close it first, with set_site_password or with set_site_email_access')
+  notFound('the site is open to everybody: close it first, such as with set_site_password or set_site_email_access')
 
 /** The epoch of a lock that signs out everybody. */
 const newEpoch = sql<string>`gen_random_uuid()`
@@ -39,7 +40,8 @@ export type Closing =
   | { readonly mode: Exclude<AccessMode, 'password'>; readonly sealed_password: null }
 
 /**
- * Closes a site, or closes it in another way, and signs out everybody. Its end and its limit of opens stay.
+ * Closes a site, or closes it in another way, and signs out everybody. Its end stays, and so does its limit of opens, unless members
+ * take seats instead.
  * @param also changes what the login page shows in this mode, in the same transaction
  */
 export function closeSite(services: Services, site: Site, closing: Closing, also?: (tx: Tx) => Promise<void>): Promise<void> {
@@ -52,7 +54,8 @@ export function closeSite(services: Services, site: Site, closing: Closing, also
       if (also) await bumpRoutes(tx, { site_id })
       return
     }
-    const changed = { ...closing, updated_at: services.clock() }
+    // a site with members is limited by its seats
+    const changed = { ...closing, ...(hasMembers(closing.mode) && { max_opens: null }), updated_at: services.clock() }
     await tx
       .insertInto('access_locks')
       .values({ site_id, project_id, ...changed })
@@ -92,10 +95,14 @@ export interface OpensChange {
   readonly reset_counter?: boolean | undefined
 }
 
-/** @throws AppError `not_found` while the site is open */
+/** @throws AppError `not_found` while the site is open; `conflict` for a limit of a site with members, whose seats are limited */
 export function setOpens(services: Services, site: Site, { max_opens, reset_counter }: OpensChange): Promise<void> {
-  // an undefined member is left out of the statement
-  return changeLock(services, site, () => ({ max_opens, ...(reset_counter === true && { opens_count: 0 }) }))
+  return changeLock(services, site, ({ mode }) => {
+    if (max_opens !== undefined && hasMembers(mode))
+      throw conflict('a site with members is limited by max_seats, not by max_opens')
+    // an undefined member is left out of the statement
+    return { max_opens, ...(reset_counter === true && { opens_count: 0 }) }
+  })
 }
 
 /** The hash of the token with which machines pass; null ends it. @throws AppError `not_found` while the site is open */

@@ -3,6 +3,7 @@ import type { AccessMode } from '../../core/access.ts'
 import type { PaymentProviderName } from '../../core/payments.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import { findPrice } from '../access/prices.ts'
 import type { Tx } from '../transact.ts'
 
 export type MemberRow = Selectable<DB['members']>
@@ -28,9 +29,6 @@ export async function isKnown(db: Db, siteId: string, email: string): Promise<bo
   return row !== undefined
 }
 
-/** To whom the members of a site pay; null without a price. */
-export async function findProvider(db: Db, siteId: string, mode: AccessMode): Promise<PaymentProviderName | null> {
-  if (mode !== 'paid') return null
-  const row = await db.selectFrom('access_prices').select('provider').where('site_id', '=', siteId).executeTakeFirst()
-  return row?.provider ?? null
-}
+/** To whom the members of a site pay; null at a site whose members do not, or without a price. */
+export const findProvider = async (db: Db, siteId: string, mode: AccessMode): Promise<PaymentProviderName | null> =>
+  mode === 'paid' ? ((await findPrice(db, siteId))?.provider ?? null) : null

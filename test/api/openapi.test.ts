@@ -87,6 +87,9 @@ test('O03: every example of the document runs as it is', async () => {
     'set_site_access_email_label',
     'remove_site_access_emails',
     'set_site_access_brand',
+    'moderate_member',
+    'set_members_settings',
+    'set_site_documents',
     'set_submission_status',
     'set_form_settings',
     'set_autoreply',
@@ -104,6 +107,7 @@ test('O03: every example of the document runs as it is', async () => {
   let siteUrl = ''
   let fileId = ''
   let emailId = ''
+  let memberId = ''
   let webhookId = ''
   let last: any
   for (const { route, operationId, requestBody } of withExample) {
@@ -115,6 +119,7 @@ test('O03: every example of the document runs as it is', async () => {
       webhook_id: webhookId,
       file_id: fileId,
       email_id: emailId,
+      member_id: memberId,
     }
     const path = Object.entries(ids).reduce((text, [name, id]) => text.replace(`{${name}}`, id), route)
     const headers = operationId === 'submit_form' ? { origin: siteUrl } : {}
@@ -124,6 +129,7 @@ test('O03: every example of the document runs as it is', async () => {
     if (body.url && body.id === siteId) siteUrl = body.url
     if (operationId === 'set_autoreply') fileId = await addFile(siteId)
     if (operationId === 'add_site_access_email') emailId = body.id
+    if (operationId === 'set_site_access_brand') memberId = await addMember(siteId)
     if (operationId === 'create_webhook') webhookId = body.id
     if (body.source_kind) last = body
   }
@@ -132,6 +138,13 @@ test('O03: every example of the document runs as it is', async () => {
   const manifest = await w.call(`GET /api/v1/sites/${siteId}/manifest`, { key: owner.key })
   for (const file of manifest.body) expect(file.sha256).toMatch(/^[0-9a-f]{64}$/)
 })
+
+/** A visitor who waits for approval at a site that is closed to all but its members. */
+async function addMember(site_id: string): Promise<string> {
+  await w.call(`POST /api/v1/sites/${site_id}/access/members-mode`, { key: owner.key })
+  const row = { site_id, project_id: owner.id, email: 'ada@example.com', status: 'pending', registered_at: new Date() } as const
+  return (await w.db.insertInto('members').values(row).returning('id').executeTakeFirstOrThrow()).id
+}
 
 async function addFile(siteId: string): Promise<string> {
   const sent = { key: owner.key, bytes: Buffer.from('A guide'), type: 'text/plain' }

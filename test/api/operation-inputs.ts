@@ -46,6 +46,19 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { site_id: id, email_id: body.id }
   }
 
+  /** A member who waits for approval. */
+  async function ofMember(): Promise<Input> {
+    const { id: site_id } = await makeSite(w, owner)
+    await w.call(`POST /api/v1/sites/${site_id}/access/members-mode`, { key: owner.key })
+    const member = { email: 'ada@example.com', name: 'Ada', status: 'pending', host: 'notes.example.com' } as const
+    const { id } = await w.db
+      .insertInto('members')
+      .values({ ...member, site_id, project_id: owner.id, registered_at: new Date() })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    return { site_id, member_id: id }
+  }
+
   /** An archive that waits for a runner, which is not there. */
   async function ofWaitingDeploy(): Promise<Input> {
     const { id } = await makeSite(w, owner)
@@ -216,6 +229,18 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
       confirm: true,
     }),
     set_site_access_brand: async () => ({ ...(await ofClosedSite()), logo_base64: smallImage.toString('base64') }),
+    set_members_access: ofSite,
+    set_site_members_access: async () => ({ ...(await ofSite()), moderation: false }),
+    get_site_members: async () => ({ site_id: (await ofMember())['site_id'] }),
+    moderate_member: async () => ({ ...(await ofMember()), action: 'approve' }),
+    moderate_site_member: async () => ({ ...(await ofMember()), action: 'delete', confirm: true }),
+    export_site_member: ofMember,
+    set_members_settings: async () => ({ ...(await ofSite()), ask_name: true, consent_mode: 'checkbox' }),
+    request_reconsent: async () => ({ site_id: (await ofMember())['site_id'] }),
+    set_site_documents: async () => ({
+      ...(await ofSite()),
+      documents: [{ title: 'Terms of use', url: 'https://example.com/terms' }],
+    }),
     rotate_access_bypass: ofClosedSite,
     remove_access_bypass: ofClosedSite,
     get_forms_overview: async () => ({}),

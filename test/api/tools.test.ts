@@ -78,7 +78,21 @@ async function callAccessTools(call: Call, rest: (path: string) => Promise<any>,
   expect(await call('list_site_access_emails', { site_id })).toEqual(await rest(`sites/${site_id}/access/emails`))
   expect(await call('remove_site_access_email', { site_id, email_id })).toEqual({ ok: true })
   expect(await call('remove_site_access_emails', { site_id, all: true, confirm: true })).toEqual({ removed: 2, total: 0 })
+  await callMemberTools(call, rest)
   expect((await call('open_site_access', { site_id })).closed).toBe(false)
+}
+
+async function callMemberTools(call: Call, rest: (path: string) => Promise<any>): Promise<void> {
+  const { site_id, member_id } = await inputOf('export_site_member')
+  const asked = { moderation: false, ask_name: true, max_seats: 5 }
+  expect(await call('set_site_members_access', { site_id, ...asked })).toMatchObject({ mode: 'members', settings: asked })
+  const documents = [{ title: 'Terms of use', url: 'https://example.com/terms' }]
+  expect((await call('set_site_documents', { site_id, documents, request_reconsent: true })).documents).toMatchObject(documents)
+  expect(await call('get_site_members', { site_id })).toEqual(await rest(`sites/${String(site_id)}/members`))
+  expect(await call('moderate_site_member', { site_id, member_id, action: 'approve' })).toMatchObject({ status: 'active' })
+  expect(await call('moderate_site_member', { site_id, member_id, action: 'delete', confirm: true })).toMatchObject({
+    name: 'Ada',
+  })
 }
 
 async function callFormTools(call: Call, rest: (path: string) => Promise<any>, site_id: string): Promise<void> {

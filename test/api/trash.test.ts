@@ -175,6 +175,12 @@ describe('a site in the trash', () => {
     const preview = await openPreview(w, owner, site.id)
     await w.call(`PUT /api/v1/sites/${site.id}/env/x`, { key: owner.key, json: { value: 'x' } })
     await w.call(`PUT /api/v1/sites/${site.id}/access`, { key: owner.key, json: { level: 'easy' } })
+    const waiting = { email: 'ada@example.com', status: 'pending', registered_at: new Date() } as const
+    const member = await w.db
+      .insertInto('members')
+      .values({ ...waiting, site_id: site.id, project_id: owner.id })
+      .returning('id')
+      .executeTakeFirstOrThrow()
     await trash(w, owner, site.id)
     const sha256 = createHash('sha256').update(archive).digest('hex')
     const input: Record<string, unknown> = {
@@ -210,6 +216,11 @@ describe('a site in the trash', () => {
       'delete_git_preview',
     ]
     const bodies: Record<string, object> = {
+      // a member of a site in the trash stays there
+      export_site_member: { member_id: member.id },
+      moderate_member: { member_id: member.id, action: 'approve' },
+      set_members_settings: { ask_name: true },
+      set_site_documents: { documents: [] },
       set_paid_access: { amount_minor: 49_900, currency: 'RUB', period_days: null, provider: 'manual' },
       deploy_files: { files: [page('x')] },
       check_deploy: { files: [{ path: 'index.html', sha256 }] },

@@ -1,0 +1,127 @@
+import { sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { notFound } from '../../core/errors.ts'
+import { type MemberStatus, memberStatuses } from '../../core/members.ts'
+import type { Db } from '../../infra/db/database.ts'
+import { findLock } from '../access/locks.ts'
+import { listDocuments, type SiteDocument } from './documents.ts'
+import type { MemberRow } from './members.ts'
+import { countSeats } from './seats.ts'
+import { findSettings, type MemberSettings } from './settings.ts'
+
+/** A member with the documents that they have consented to. */
+export type MemberWithConsents = MemberRow & {
+  /** `at`: RFC 3339. */
+  readonly consents: readonly { readonly document_id: string; readonly at: string }[]
+}
+
+const withConsents = (db: Db) =>
+  db
+    .selectFrom('members')
+    .selectAll('members')
+    .select((eb) =>
+      jsonArrayFrom(
+        eb
+          .selectFrom('member_consents as consent')
+          .select('consent.document_id')
+          .select(sql<string>`to_char(consent.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`.as('at'))
+          .whereRef('consent.member_id', '=', 'members.id')
+          .orderBy('consent.at')
+          .orderBy('consent.document_id'),
+      ).as('consents'),
+    )
+
+export interface MemberFilter {
+  /** A part of the address or the name, in any case; undefined for all members. */
+  readonly q: string | undefined
+  readonly limit: number
+  readonly offset: number
+}
+
+/** The members of a site, newest first, and how many match. */
+export async function listMembers(
+  db: Db,
+  siteId: string,
+  { q, limit, offset }: MemberFilter,
+): Promise<{ readonly items: MemberWithConsents[]; readonly total: number }> {
+  const matches = sql<boolean>`(${q ?? ''} = '' or strpos(members.email, lower(${q ?? ''})) > 0
+    or strpos(lower(coalesce(members.name, '')), lower(${q ?? ''})) > 0)`
+  const items = await withConsents(db)
+    .where('members.site_id', '=', siteId)
+    .where(matches)
+    .orderBy('members.id', 'desc')
+    .limit(limit)
+    .offset(offset)
+    .execute()
+  const { total } = await db
+    .selectFrom('members')
+    .select((eb) => eb.fn.countAll<number>().as('total'))
+    .where('members.site_id', '=', siteId)
+    .where(matches)
+    .executeTakeFirstOrThrow()
+  return { items, total }
+}
+
+/** @throws AppError `not_found` */
+export async function getMember(db: Db, siteId: string, id: string): Promise<MemberWithConsents> {
+  const member = await withConsents(db).where('members.site_id', '=', siteId).where('members.id', '=', id).executeTakeFirst()
+  if (!member) throw notFound('the site has no member with this id; get_site_members shows them all')
+  return member
+}
+
+/** Everything about the members of a site but themselves. */
+export interface Membership {
+  readonly counters: Readonly<Record<MemberStatus, number>>
+  readonly seats_taken: number
+  readonly settings: MemberSettings
+  readonly documents: readonly SiteDocument[]
+}
+
+export async function readMembership(db: Db, siteId: string, now: Date): Promise<Membership> {
+  const rows = await db
+    .selectFrom('members')
+    .select('status')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('site_id', '=', siteId)
+    .groupBy('status')
+    .execute()
+  const counted = (status: MemberStatus) => rows.find((row) => row.status === status)?.count ?? 0
+  const lock = await findLock(db, siteId)
+  return {
+    counters: Object.fromEntries(memberStatuses.map((status) => [status, counted(status)])) as Record<MemberStatus, number>,
+    seats_taken: await countSeats(db, siteId, lock?.mode, now),
+    settings: await findSettings(db, siteId),
+    documents: await listDocuments(db, siteId),
+  }
+}
+
+/** What is kept about a member besides their row: their payments and the emails to them. */
+export async function listRecords(db: Db, { id, site_id, project_id, email }: MemberRow) {
+  const payments = await db
+    .selectFrom('checkouts')
+    .select([
+      'provider',
+      'amount_minor',
+      'currency',
+      'period_days',
+      'status',
+      'created_at',
+      'paid_at',
+      'refunded_at',
+      'paid_until',
+    ])
+    .where('site_id', '=', site_id)
+    .where('member_id', '=', id)
+    .orderBy('id')
+    .execute()
+  const emails = await db
+    .selectFrom('mails')
+    .select(['subject', 'text', 'created_at', 'sent_at'])
+    .where('project_id', '=', project_id)
+    .where('kind', '=', 'membership')
+    .where('about', '=', site_id)
+    .where('recipient', '=', email)
+    .orderBy('id')
+    .execute()
+  return { payments, emails }
+}
