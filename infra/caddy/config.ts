@@ -6,6 +6,7 @@ import { gatePaths } from '../../core/visits.ts'
 import { challengePath } from '../acme/account.ts'
 import { type Config, required } from '../config.ts'
 import { certificatePaths } from './certificate-getter.ts'
+import { logEncoder } from './log-encoder.ts'
 import { apiHosts, internalNames, platformNames } from './names.ts'
 
 /** Caddy's native configuration. */
@@ -58,7 +59,7 @@ export function caddyConfig(config: Config): CaddyConfig {
       config: { persist: false },
     },
     storage: { module: 'file_system', root: caddyDir(config) },
-    logging: { logs: { default: { level: 'WARN', encoder: logEncoder } } },
+    logging: { logs: { default: { level: 'WARN', encoder: logEncoder(config) } } },
     apps: {
       http: {
         http_port: http.port,
@@ -90,12 +91,6 @@ export function caddyConfig(config: Config): CaddyConfig {
     },
   }
 }
-
-/**
- * Caddy logs each request that breaks off. Its address may be a secret, as that of a preview link or of a link to files; its headers may hold one, as
- * that of the bypass token or of a webhook; and visitors may be named by their address.
- */
-const logEncoder = { format: 'filter', wrap: { format: 'json' }, fields: { request: { filter: 'delete' } } }
 
 /** The admin socket requires this origin in every request, so that no web page can reach it. */
 export const adminOrigin = 'plinth-launcher'
