@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { Client, Connection } from '@temporalio/client'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { certificatePaths } from '../../infra/caddy/certificate-getter.ts'
+import { deriveRunnerToken } from '../../infra/crypto/runner-token.ts'
 import { openDatabase } from '../../infra/db/database.ts'
 import { reachableFolder } from '../../infra/local/place.ts'
 import { freePort } from '../../infra/local/ports.ts'
@@ -22,6 +24,9 @@ beforeAll(async () => {
   const { secretKey, dataDir } = uses.platform.config
   const key = secretKey ? Buffer.from(secretKey).toString('base64') : readFileSync(join(dataDir, 'secret-key'), 'utf8').trim()
   uses.canaries.add('credential', 'secret key', key)
+  const bytes = Buffer.from(key, 'base64')
+  uses.canaries.add('credential', 'path of private keys', certificatePaths(bytes).certificate.split('/')[1] ?? '')
+  uses.canaries.add('credential', 'token of runners', deriveRunnerToken(bytes))
   const url = (await runningPostgresUrl(join(await reachableFolder(dataDir), 'postgres'))) ?? ''
   uses.canaries.add('credential', 'password of the database', new URL(url).password)
   db = stack.use(openDatabase(url)).db
@@ -104,8 +109,9 @@ describe('check 61', () => {
     const dir = join(uses.platform.config.dataDir, 'logs')
     expect(readdirSync(dir).sort()).toEqual(processes.map((name) => `${name}.log`))
     for (const name of ['api', 'edge']) expect(readFileSync(join(dir, `${name}.log`), 'utf8')).toContain('"request answered"')
-    // the downloads that were broken off
-    expect(readFileSync(join(dir, 'caddy.log'), 'utf8')).toContain('aborting with incomplete response')
+    // the downloads that were broken off, and the certificates that the edge did not send
+    for (const line of ['aborting with incomplete response', 'external certificate manager'])
+      expect(readFileSync(join(dir, 'caddy.log'), 'utf8')).toContain(line)
   })
 
   test('no line of the launcher contains a secret', () => {

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
+import { connect } from 'node:tls'
 import type { Role } from './platform.ts'
-import { type ClosedSite, type Delivered, type Hooked, type Previewed, type Uses, visitorHeaders } from './secret-steps.ts'
+import type { Hooked } from './secret-hooks.ts'
+import { type ClosedSite, connectionAddress, type Delivered, type Previewed, type Uses, visitorHeaders } from './secret-steps.ts'
 
 // Requests with secrets that break off: what stands in front of a process that ends, or of a visitor who leaves, writes about it.
 
@@ -21,7 +23,8 @@ async function crash({ platform }: Uses, role: Role, send: () => Promise<unknown
 /** Reads the beginning of a large file. Answers what ends the download. */
 async function beginDownload({ platform }: Uses, { host, file }: Delivered): Promise<() => void> {
   const agent = new Agent()
-  const outgoing = request({ host: '127.0.0.1', port: platform.port, path: file, headers: { ...visitorHeaders, host }, agent })
+  const address = { host: '127.0.0.1', port: platform.port, localAddress: connectionAddress }
+  const outgoing = request({ ...address, path: file, headers: { ...visitorHeaders, host }, agent })
   outgoing.on('error', () => undefined)
   outgoing.end()
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
@@ -31,6 +34,17 @@ async function beginDownload({ platform }: Uses, { host, file }: Delivered): Pro
     outgoing.destroy()
     agent.destroy()
   }
+}
+
+/** Asks Caddy for a certificate of the name. It requests the edge for those that it does not have, on a path that is a secret. */
+async function handshake({ platform }: Uses, servername: string): Promise<void> {
+  const port = platform.config.http.httpsPort
+  const address = { host: '127.0.0.1', port, localAddress: connectionAddress }
+  const socket = connect({ ...address, servername, rejectUnauthorized: false })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  socket.on('secureConnect', () => resolve()).on('error', () => resolve())
+  socket.setTimeout(5000, () => resolve())
+  return promise.finally(() => socket.destroy())
 }
 
 export async function crashEdge(
@@ -47,6 +61,7 @@ export async function crashEdge(
     visit('HEAD /', closed, { headers: { cookie, 'x-plinth-bypass': bypass } }),
     visit(`HEAD ${delivered.link}`, delivered),
     visit(`HEAD ${delivered.file}`, delivered),
+    ...['canary.example', ...previewed.hosts].map((host) => handshake(uses, host.replace(/:\d+$/, ''))),
     ...previewed.hosts.map((host) => visit('HEAD /', { host })),
     ...previewed.hosts.map((host) => visit(`HEAD /${host.split('.', 1)[0]}/`, { host: host.slice(host.indexOf('.') + 1) })),
   ])

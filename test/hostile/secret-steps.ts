@@ -7,8 +7,9 @@ import { type Answer, ok, type Platform, type Project, type Sent, type Site } fr
 
 /** What visitors send, behind a proxy that is trusted. */
 export const visitorAddress = '198.51.100.177'
+/** Of a connection without a proxy. */
+export const connectionAddress = '127.100.200.177'
 export const visitorHeaders = { 'x-forwarded-for': visitorAddress, accept: 'text/html' }
-export const gitToken = 'canary-7c1f0a-git-token'
 
 // The steps of the search for secrets: each uses some of them, rightly and wrongly, and notes them as canaries.
 
@@ -29,18 +30,10 @@ export interface Uses {
   readonly post: (path: string, site: Site, fields: Readonly<Record<string, string>>, cookie?: string) => Promise<Answer>
 }
 
-const builtFiles = {
-  'package.json': JSON.stringify({
-    name: 'x',
-    version: '1.0.0',
-    scripts: { build: 'env; mkdir dist; echo x > dist/index.html' },
-  }),
-}
-
 const message = 'canary-message-91c4 of a visitor'
 
 /** A published site. */
-async function publishedSite({ own, owner, platform }: Uses, name: string): Promise<Site> {
+export async function publishedSite({ own, owner, platform }: Uses, name: string): Promise<Site> {
   const { id, url } = await own('POST /api/v1/sites', { name, subdomain: `canary-${name}` })
   const files = [{ path: 'index.html', content: '<!doctype html><title>inside</title>inside' }]
   const deploy = await own(`POST /api/v1/sites/${id}/deploy-files`, { files })
@@ -175,44 +168,6 @@ export async function useForm(uses: Uses): Promise<Delivered> {
   expect(file.startsWith(link)).toBe(true)
   await visit(`GET ${link}x`, site)
   return { ...site, link, file }
-}
-
-export interface Hooked extends Site {
-  readonly secret: string
-  readonly deployHook: string
-}
-
-/** A repository that needs a token, whose build shows its environment, with both kinds of hooks. */
-export async function useRepository(uses: Uses): Promise<Hooked> {
-  const { own, owner, canaries, vault, platform, call } = uses
-  const site = await publishedSite(uses, 'git')
-  const path = `/api/v1/sites/${site.id}`
-  vault.repository('vault').pushFiles(builtFiles)
-  const value = canaries.add('credential', 'variable of a build', 'canary 5d/41?f0+e1 of a build')
-  await own(`PUT ${path}/env/TOKEN`, { value, secret: true, contexts: ['production'] })
-  await own(`PUT ${path}/git`, { repo_url: `${vault.origin}/vault.git`, token: gitToken, branch: 'main' })
-  const { secret } = await own(`POST ${path}/git/webhook`)
-  canaries.add('credential', 'secret of the webhook of a forge', secret)
-  const { url } = await own(`POST ${path}/git/deploy-hook`)
-  const deployHook = new URL(url).pathname
-  canaries.add('credential', 'deploy hook', deployHook.slice('/hooks/deploy/'.length))
-  const ended = async (deploy: Promise<{ id: string }>) =>
-    (await platform.reaches(owner, (await deploy).id, ['active', 'superseded', 'failed'])).status
-  expect(await ended(own(`POST ${path}/git/deploy`))).toBe('active')
-  const push = { ref: 'refs/heads/main' }
-  expect((await call(`POST /hooks/git/${site.id}`, { headers: { 'x-svc-token': secret }, json: push })).status).toBe(200)
-  await call(`POST /hooks/git/${site.id}`, { headers: { 'x-svc-token': `${secret}x` }, json: push })
-  expect((await call(`POST ${deployHook}`)).status).toBe(200)
-  await call(`POST ${deployHook}x`)
-  await own(`PUT ${path}/git`, { repo_url: `${vault.origin}/vault.git`, token: `${gitToken}-wrong` })
-  expect(await ended(own(`POST ${path}/git/deploy`))).toBe('failed')
-  return { ...site, secret, deployHook }
-}
-
-/** A webhook whose receiver fails. */
-export async function useWebhook({ own, canaries }: Uses, url: string): Promise<void> {
-  const { secret } = await own('POST /api/v1/webhooks', { url, events: ['form.received', 'deploy.failed'] })
-  canaries.add('credential', 'secret of a webhook', secret)
 }
 
 export interface Previewed {

@@ -6,8 +6,9 @@ import { startMailServer } from '../infra/mail-server.ts'
 import { type Canaries, createCanaries } from './canaries.ts'
 import { ok, type Platform, startPlatform } from './platform.ts'
 import { crashEdge, crashOthers } from './secret-crashes.ts'
+import { gitToken, useRepository, useWebhook } from './secret-hooks.ts'
 import * as steps from './secret-steps.ts'
-import { gitToken, type Uses, visitorAddress, visitorHeaders } from './secret-steps.ts'
+import { connectionAddress, type Uses, visitorAddress, visitorHeaders } from './secret-steps.ts'
 
 const smtpPassword = 'canary-5e0d3b-smtp-password'
 
@@ -53,6 +54,7 @@ export async function useSecrets(temporalPort: number): Promise<SecretUses> {
   canaries.add('credential', 'git token in a header', btoa(`oauth2:${gitToken}`))
   canaries.add('credential', 'password of the mail server', smtpPassword)
   canaries.add('visitor', 'address of a visitor', visitorAddress)
+  canaries.add('visitor', 'address of a connection', connectionAddress)
   const refusals: Refusal[] = []
   const call: Platform['call'] = async (endpoint, sent) => {
     const answer = await platform.call(endpoint, sent)
@@ -83,11 +85,11 @@ export async function useSecrets(temporalPort: number): Promise<SecretUses> {
     (it) => void it.close(),
   )
   await once(receiver, 'listening')
-  await steps.useWebhook(uses, `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`)
+  await useWebhook(uses, `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`)
   const [closed, delivered, hooked] = await Promise.all([
     steps.usePassword(uses),
     steps.useForm(uses),
-    steps.useRepository(uses),
+    useRepository(uses),
     steps.useCodes(uses),
   ])
   const previewed = await steps.usePreviews(uses)
