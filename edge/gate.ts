@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
+import { hasMembers } from '../core/members.ts'
 import { preferredLanguage } from '../core/page-language.ts'
 import { gatePaths, isRenewable, visitCookies } from '../core/visits.ts'
 import type { Visit, VisitPlace, Visits } from '../infra/crypto/visits.ts'
@@ -126,7 +127,7 @@ function reachedBy({ subject, generation, consent, until }: Visit, lock: RouteLo
   return asksForConsent(lock) && !(consent >= lock.consent_version) ? 'consent' : 'pass'
 }
 
-const asksForConsent = ({ mode, terms }: RouteLock) => (mode === 'members' || mode === 'paid') && terms.consent_mode !== 'none'
+const asksForConsent = ({ mode, terms }: RouteLock) => hasMembers(mode) && terms.consent_mode !== 'none'
 
 const lowestGeneration = ({ generations }: RouteLock, subject: string) =>
   generations.find((raised) => raised.subject === subject)?.generation ?? 0

@@ -1,5 +1,6 @@
 import { maxPasswordLength } from '../core/access.ts'
 import { escapeHtml } from '../core/html.ts'
+import { readMemberName } from '../core/members.ts'
 import type { PageLanguage } from '../core/page-language.ts'
 import type { GateError, GateState } from './gate-state.ts'
 import { type GateTerms, messengerTitles } from './gate-terms.ts'
@@ -26,11 +27,12 @@ export const maxEmailLength = 254
 export function errorText(state: GateState, { lang, terms }: Pick<StepOptions, 'lang' | 'terms'>): string | undefined {
   if (!('error' in state) || state.error === undefined) return undefined
   const texts = gateTexts[lang].errors[state.error]
-  const kind = state.kind === 'register' && !isNameMissing(state, terms) ? 'consent' : state.kind
+  const kind = state.kind === 'register' && !isNameWrong(state, terms) ? 'consent' : state.kind
   return texts[kind] ?? texts.usual
 }
 
-export const isNameMissing = ({ name }: StateOf<'register'>, terms: GateTerms) => terms.ask_name && name.trim() === ''
+/** Whether it is the name that keeps a registration from being taken. */
+export const isNameWrong = ({ name }: StateOf<'register'>, terms: GateTerms) => terms.ask_name && !readMemberName(name)
 
 /** Names the messenger of the state. */
 export const withMessenger = (text: string, state: GateState) =>

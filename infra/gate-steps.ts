@@ -1,4 +1,5 @@
 import { escapeHtml } from '../core/html.ts'
+import { maxMemberNameLength } from '../core/members.ts'
 import { messengerNames } from '../core/messengers.ts'
 import { priceText } from '../core/money.ts'
 import { gatePaths } from '../core/visits.ts'
@@ -15,7 +16,7 @@ import {
   type Html,
   hiddenInputs,
   hintOf,
-  isNameMissing,
+  isNameWrong,
   linkBack,
   maxEmailLength,
   type StateOf,
@@ -24,9 +25,6 @@ import {
 import type { GateState } from './gate-state.ts'
 import { channelsOf, consentOf, messengerTitles, priceOf, webAddress } from './gate-terms.ts'
 import { gateTexts } from './gate-texts.ts'
-
-/** Longer names are cut. */
-const maxNameLength = 200
 
 type Kind = GateState['kind']
 
@@ -115,11 +113,11 @@ function registerOf(state: StateOf<'register'>, options: StepOptions): Html {
   const { lang, to, terms } = options
   const { label, button } = gateTexts[lang].register
   const { error } = state
-  const isNameWrong = error === 'wrong' && isNameMissing(state, terms)
+  const isNameInvalid = error === 'wrong' && isNameWrong(state, terms)
   const name: Field = {
     name: 'name',
     type: 'text',
-    attributes: `dir="auto" autocomplete="name" maxlength="${maxNameLength}" value="${escapeHtml(state.name.slice(0, maxNameLength))}"`,
+    attributes: `dir="auto" autocomplete="name" maxlength="${maxMemberNameLength}" value="${escapeHtml(state.name.slice(0, maxMemberNameLength))}"`,
   }
   return [
     hintOf(state, options),
@@ -127,9 +125,9 @@ function registerOf(state: StateOf<'register'>, options: StepOptions): Html {
     ...alertOf(errorText(state, options)),
     hiddenInputs([['to', to]]),
     ...(terms.ask_name
-      ? fieldOf({ ...name, label: terms.name_label ?? label, error: isNameWrong ? error : undefined, isFocused: true })
+      ? fieldOf({ ...name, label: terms.name_label ?? label, error: isNameInvalid ? error : undefined, isFocused: true })
       : []),
-    ...consentOf(terms, lang, error === 'wrong' && !isNameWrong),
+    ...consentOf(terms, lang, error === 'wrong' && !isNameInvalid),
     `<button>${escapeHtml(button)}</button>`,
     '</form>',
     ...back(options),

@@ -1,3 +1,4 @@
+import { maxMemberNameLength } from '../core/members.ts'
 import type { GateTexts } from './gate-texts.ts'
 
 const notAnAddress = 'This is not an email address. Check it and try again.'
@@ -162,7 +163,7 @@ export const english: GateTexts = {
       paid: notAnAddress,
       code: 'The code is not right. Check it and try again.',
       messenger: 'The code is not right. Check it and try again.',
-      register: 'Enter your name.',
+      register: `Enter your name, in at most ${maxMemberNameLength} characters.`,
       consent: 'Tick the box to agree.',
     },
     wait: {

@@ -1,3 +1,4 @@
+import { maxMemberNameLength } from '../core/members.ts'
 import type { GateTexts } from './gate-texts.ts'
 
 const notAnAddress = 'Это не адрес электронной почты. Проверьте его и попробуйте ещё раз.'
@@ -162,7 +163,7 @@ export const russian: GateTexts = {
       paid: notAnAddress,
       code: 'Неверный код. Проверьте его и попробуйте ещё раз.',
       messenger: 'Неверный код. Проверьте его и попробуйте ещё раз.',
-      register: 'Укажите имя.',
+      register: `Укажите имя, не длиннее ${maxMemberNameLength} символов.`,
       consent: 'Поставьте отметку о согласии.',
     },
     wait: {

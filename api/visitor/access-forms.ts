@@ -1,6 +1,7 @@
 import type { Context as Koa } from 'koa'
 import type { AccessMode } from '../../core/access.ts'
 import { AppError, notFound, secondsUntil } from '../../core/errors.ts'
+import { hasMembers } from '../../core/members.ts'
 import { preferredLanguage } from '../../core/page-language.ts'
 import { returnPath } from '../../core/return-path.ts'
 import { proofCookie, proofCookies, visitCookie } from '../../core/visits.ts'
@@ -159,7 +160,7 @@ function runAfterwards({ log }: Deps, { res }: Koa, work: () => Promise<void>): 
 }
 
 export function showPage(koa: Koa, { lock, brand, terms }: SiteAt, state: GateState, to: string): void {
-  const isOpenToAll = lock?.mode === 'members' || lock?.mode === 'paid'
+  const isOpenToAll = lock !== null && hasMembers(lock.mode)
   const { status, headers, body } = gatePage({ lang: languageOf(koa), state, brand, terms, isOpenToAll, to })
   koa.status = status
   for (let i = 0; i < headers.length; i += 2) koa.set(headers[i] ?? '', headers[i + 1] ?? '')

@@ -84,7 +84,10 @@ beforeAll(async () => {
     const state = states[name]
     const shown = kinds[kind as keyof typeof kinds]
     const language = pageLanguages.find((one) => one === lang)
-    if (!state || !shown || !language) return res.writeHead(404).end()
+    if (!state || !shown || !language) {
+      res.writeHead(404).end()
+      return
+    }
     const page = gatePage({ lang: language, state, ...shown, isOpenToAll: true, to: '/a' })
     const refresh = page.headers.indexOf('Refresh')
     // the page stays while it is looked at

@@ -1,6 +1,6 @@
 import type { Visits } from '../../infra/crypto/visits.ts'
 import type { RouteLock } from '../../services/feeds/locks.ts'
-import { locks, otherPlace, refusedBy, refusedStates, token } from './gate-visits.ts'
+import { locks, otherPlace, proofs, refusedBy, refusedStates, token } from './gate-visits.ts'
 import { type TestEdgeOptions, visits } from './test-edge.ts'
 
 // Edges that lack one of the checks of a visit.
@@ -17,7 +17,7 @@ const changing = (name: 'cookie' | 'x-plinth-bypass', change: (value: string) =>
     if (headers[name] !== undefined) headers[name] = change(String(headers[name]))
   },
 })
-const ofFullLength = Object.keys(refusedStates).filter((name) => /^a (visit (that|of)|forged|prolonged)/.test(name))
+const ofFullLength = Object.keys(refusedStates).filter((name) => /^a (visit (that|of)|proof|forged|prolonged)/.test(name))
 const inOtherScheme = (cookie: string) =>
   cookie.startsWith('svc_s=') ? `${cookie}; ${cookie.replaceAll('svc_s=', '__Host-svc_s=')}` : cookie.replace(/^__Host-/, '')
 
@@ -67,7 +67,12 @@ export const mutants: readonly Mutant[] = [
   ],
   ['the scheme', changing('cookie', inOtherScheme), ['the cookie of http over https', 'the cookie of https over http']],
   [
-    'that a proof is no visit',
+    'the purpose of the signature',
+    reading((place, text) => visits.read(place, text) ?? proofs.read(place, text)),
+    ['a proof of an address'],
+  ],
+  [
+    'the name of the cookie of a proof',
     changing('cookie', (cookie) => cookie.replace(/^svc_p=/, 'svc_s=')),
     ['a visit under the name of a proof'],
   ],

@@ -25,6 +25,9 @@ export function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
+/** Of addresses that visitors have confirmed. */
+export const proofs = createVisits(Buffer.alloc(32, 1), 'proof')
+
 const day = 24 * 3_600_000
 const cookies = (...values: string[]) => [`Cookie: ${values.map((value) => `svc_s=${value}`).join('; ')}`]
 const https = 'X-Forwarded-Proto: https'
@@ -64,6 +67,7 @@ export const refusedStates: States = {
   'the cookie of http over https': (at) => [...cookies(issued(at)), https],
   'the cookie of https over http': (at) => [`Cookie: __Host-svc_s=${issued(at)}`],
   'a cookie of another name': (at) => [`Cookie: SVC_S=${issued(at)}; xsvc_s=${issued(at)}; svc_s_=${issued(at)}`],
+  'a proof of an address': (at) => cookies(issued(at, {}, proofs)),
   'a visit under the name of a proof': (at) => [`Cookie: svc_p=${issued(at)}; __Host-svc_p=${issued(at)}`],
   'a visit in other headers': (at) => [`Authorization: Bearer ${issued(at)}`, `svc_s: ${issued(at)}`],
   'a wrong bypass token': () => [`X-Plinth-Bypass: ${token}x`],

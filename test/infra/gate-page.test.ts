@@ -240,7 +240,8 @@ test('M06: members consent with a box, with the button, or not at all', () => {
 
 test('M06: the page says what is missing in a registration', () => {
   const of = (name: string) => htmlOf({ kind: 'register', email, name, error: 'wrong' }, { terms })
-  expect(of(' ')).toMatch(/Enter your name\.<\/p>.*id="field"[^>]*aria-invalid/s)
+  for (const wrong of [' ', 'a'.repeat(81)])
+    expect(of(wrong)).toMatch(/Enter your name, in at most 80 characters\.<\/p>.*id="field"[^>]*aria-invalid/s)
   expect(of('Ada')).toMatch(/Tick the box to agree\.<\/p>.*id="consent"[^>]*aria-invalid/s)
 })
 
