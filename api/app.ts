@@ -23,7 +23,9 @@ import { accessRoutes } from './visitor/access.ts'
 import { formRoutes } from './visitor/forms.ts'
 import { createPostBlocks } from './visitor/post-blocks.ts'
 import { createBlockedPosts } from './visitor/refuse-blocked.ts'
+import { testPaymentRoutes } from './visitor/test-payments.ts'
 import { gitHooks } from './webhooks/git-hooks.ts'
+import { paymentHooks } from './webhooks/payments.ts'
 
 /** The operator as a caller: every scope, no project. */
 const operator: Caller = {
@@ -54,6 +56,8 @@ export function createListener(deps: Deps & { readonly operatorToken: string; re
   const forms = formRoutes(deps, blocks)
   const access = accessRoutes(deps)
   const hooks = gitHooks(deps)
+  const payments = paymentHooks(deps)
+  const testPayments = testPaymentRoutes(deps)
   const runners = runnerRoutes(deps)
 
   const app = new Koa()
@@ -70,10 +74,12 @@ export function createListener(deps: Deps & { readonly operatorToken: string; re
   app.use(forms.routes())
   app.use(access.routes())
   app.use(hooks.routes())
+  app.use(payments.routes())
+  app.use(testPayments.routes())
   app.use(runners.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [forms, access, hooks, runners, project, operatorRouter]))
+  app.use((koa) => refuseUnrouted(koa, [forms, access, hooks, payments, testPayments, runners, project, operatorRouter]))
 
   const refuseBlocked = createBlockedPosts(deps, blocks, usualHeaders, record)
   const answer = app.callback()

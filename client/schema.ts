@@ -2678,7 +2678,7 @@ export interface components {
             /** Format: uuid */
             id: string;
             /** @enum {string} */
-            kind: "deploy_failed" | "domain_live" | "domain_uncertified" | "domain_given_up" | "domain_replaced" | "domain_missing" | "domain_lost" | "certificate_failing" | "webhook_disabled" | "form_submissions";
+            kind: "deploy_failed" | "domain_live" | "domain_uncertified" | "domain_given_up" | "domain_replaced" | "domain_missing" | "domain_lost" | "certificate_failing" | "webhook_disabled" | "payment_problem" | "form_submissions";
             /** @description One line. */
             title: string;
             /** @description What has happened and what to do, as plain text. */

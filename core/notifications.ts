@@ -4,6 +4,7 @@ import type { EmailKind } from './emails.ts'
 export type NotificationKind =
   | Extract<EmailKind, `domain_${string}` | 'deploy_failed' | 'certificate_failing' | 'form_submissions'>
   | 'webhook_disabled'
+  | 'payment_problem'
 
 export const notificationKinds = [
   'deploy_failed',
@@ -15,6 +16,7 @@ export const notificationKinds = [
   'domain_lost',
   'certificate_failing',
   'webhook_disabled',
+  'payment_problem',
   'form_submissions',
 ] as const satisfies readonly NotificationKind[]
 

@@ -7,6 +7,7 @@ import { restartDomain } from '../services/domains/connect.ts'
 import { listStalledDomains } from '../services/domains/connecting.ts'
 import { listWaitingEmails } from '../services/emails/emails.ts'
 import { listDueDigests } from '../services/forms/digests.ts'
+import { listStalledCheckouts } from '../services/payments/stalled.ts'
 import { listDueTrash } from '../services/removal/sites.ts'
 import { listSitesToReport } from '../services/reports/due.ts'
 import { listDueSubdomainChanges } from '../services/sites/subdomain-change-rows.ts'
@@ -20,6 +21,7 @@ import { createDomainActivities, type DomainActivityDeps } from './activities/do
 import { createEmailActivities, type EmailActivityDeps } from './activities/emails.ts'
 import { createFetchActivities, type FetchActivityDeps } from './activities/fetch-repository.ts'
 import { createFormActivities } from './activities/forms.ts'
+import { createPaymentActivities } from './activities/payments.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createReportActivities } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
@@ -34,6 +36,7 @@ import { domainWorkflowId } from './contract/domains.ts'
 import { emailStart } from './contract/emails.ts'
 import { digestStart } from './contract/forms.ts'
 import type { queues } from './contract/messages.ts'
+import { checkoutSignal } from './contract/payments.ts'
 import { reportsSignal } from './contract/reports.ts'
 import { subdomainChangeStart, trashStart } from './contract/sites.ts'
 import { deliveryStart } from './contract/webhooks.ts'
@@ -177,6 +180,18 @@ export const registry = {
         return pageOf(rows, (delivery) => delivery.delivery_id, search)
       },
       (delivery) => sameOccurrence(deliveryStart(delivery)),
+    ),
+  },
+  followCheckout: {
+    activities: { payment: [createPaymentActivities] },
+    // those that were paid are looked at again too, because the callback about a refund may have been lost
+    stalled: allPages(
+      async (search, afterId) => {
+        const { services, movedBefore, limit } = search
+        const rows = await listStalledCheckouts(services.db, movedBefore, { limit, afterId })
+        return pageOf(rows, (checkout) => checkout.checkout_id, search)
+      },
+      (checkout) => sameOccurrence(checkoutSignal(checkout)),
     ),
   },
   sweepStorage: {

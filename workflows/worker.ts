@@ -33,6 +33,11 @@ const queueOptions = {
     maxConcurrentActivityTaskExecutions: 100,
     shutdownGraceTime: '2s',
   },
+  payment: {
+    // enough for an hour's payments of many sites, and few enough for a provider that counts requests
+    maxConcurrentActivityTaskExecutions: 20,
+    shutdownGraceTime: '2s',
+  },
   // running fetches are cancelled: another worker, or the next start, retries them
   fetch: {
     // each is a process of its own, with its own memory
@@ -43,7 +48,7 @@ const queueOptions = {
   },
 } as const satisfies Record<WorkerQueue, Partial<WorkerOptions>>
 
-export const workerQueues = ['fetch', 'report', 'webhook', 'control'] as const satisfies readonly WorkerQueue[]
+export const workerQueues = ['fetch', 'report', 'webhook', 'payment', 'control'] as const satisfies readonly WorkerQueue[]
 
 /**
  * Works on queues with the activities that the registry has for them, and on the control queue with the workflows.

@@ -31,7 +31,7 @@ export interface Post {
 
 /** What becomes of a form, with the page that is shown again when it is refused. */
 export interface Answer {
-  readonly outcome: CodeOutcome | CodeRequest | { readonly kind: 'malformed' } | NextPage
+  readonly outcome: CodeOutcome | CodeRequest | { readonly kind: 'malformed' } | NextPage | NextAddress
   readonly asked: AskedState
 }
 
@@ -41,6 +41,12 @@ export interface NextPage {
   readonly state: GateState
   /** The value of the cookie that proves an address to the forms of the page, when it is a new one. */
   readonly proof?: string
+}
+
+/** Another address comes next. */
+interface NextAddress {
+  readonly kind: 'see'
+  readonly path: string
 }
 
 /** What signs the cookies of visitors. */
@@ -126,7 +132,7 @@ const errors = { wrong: 'wrong', malformed: 'wrong', full: 'full', expired: 'exp
   GateError
 >
 
-function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, asked }: Answer): void {
+export function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, asked }: Answer): void {
   if ('afterwards' in outcome && outcome.afterwards) runAfterwards(deps, koa, outcome.afterwards)
   if (outcome.kind === 'granted') {
     koa.append('set-cookie', visitCookie(outcome.cookie, outcome.maxAgeSeconds, place.isSecure))
@@ -137,6 +143,8 @@ function show(deps: Deps, { koa, services, place, site, to }: Post, { outcome, a
   } else if (outcome.kind === 'page') {
     if (outcome.proof !== undefined) koa.append('set-cookie', proofCookie(outcome.proof, place.isSecure))
     showPage(koa, site, outcome.state, to)
+  } else if (outcome.kind === 'see') {
+    seeOther(koa, outcome.path)
   } else if (outcome.kind === 'ended') {
     showPage(koa, site, { kind: 'ended' }, to)
   } else if (outcome.kind === 'changed') {

@@ -26,6 +26,7 @@ import {
 } from './access-forms.ts'
 import { isFromSameOrigin } from './access-request.ts'
 import { memberForms, memberSiteOf } from './members.ts'
+import { openPayment, paymentForms } from './payments.ts'
 
 const maxCodeLength = 20
 
@@ -34,6 +35,7 @@ const forms: readonly GateForm[] = [
   { path: gatePaths.email, modes: ['email', ...memberModes], take: takeEmail },
   { path: gatePaths.code, modes: ['email', ...memberModes], take: takeCode },
   ...memberForms,
+  ...paymentForms,
 ]
 
 /** The forms of the login pages of closed sites, at the hosts of these sites: only pages of the same origin may send them. */
@@ -47,6 +49,9 @@ export function accessRoutes(deps: Deps): Router {
       answering(deps, koa, (place, network) => receiveForm(deps, signers, koa, { place, network, ...form })),
     )
   }
+  router.get(gatePaths.payment, (koa) =>
+    answering(deps, koa, (place, network) => openPayment(deps, signers, koa, { place, network })),
+  )
   router.get(gatePaths.logout, (koa) =>
     answering(deps, koa, async (place, network) => {
       const site = await siteAt(deps, place, network)

@@ -1,22 +1,41 @@
+import type { ExpressionBuilder } from 'kysely'
 import type { AccessMode } from '../../core/access.ts'
 import { conflict } from '../../core/errors.ts'
 import type { Db } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
 import type { Tx } from '../transact.ts'
 import { findSettings } from './settings.ts'
 
-/** How many seats of a site are taken: of its members who are let in. Exact under the lock of the site. */
+/**
+ * How many seats of a site are taken: of its members who are let in, and where they pay, of those who are about to. Exact under the lock of the site.
+ */
 export async function countSeats(db: Db, siteId: string, mode: AccessMode | undefined, now: Date): Promise<number> {
   const { count } = await db
     .selectFrom('members')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('site_id', '=', siteId)
     .where('status', '=', 'active')
-    .$if(mode === 'paid', (query) =>
-      query.where('paid_at', 'is not', null).where((eb) => eb.or([eb('paid_until', 'is', null), eb('paid_until', '>', now)])),
-    )
+    .$if(mode === 'paid', (query) => query.where((eb) => eb.or([eb.and(isPaidFor(eb, now)), isPaying(eb)])))
     .executeTakeFirstOrThrow()
   return count
 }
+
+type Members = ExpressionBuilder<DB, 'members'>
+
+const isPaidFor = (eb: Members, now: Date) => [
+  eb('paid_at', 'is not', null),
+  eb.or([eb('paid_until', 'is', null), eb('paid_until', '>', now)]),
+]
+
+/** Whether a payment of the member is under way: only what the provider says frees its seat. */
+const isPaying = (eb: Members) =>
+  eb.exists(
+    eb
+      .selectFrom('checkouts')
+      .select('checkouts.id')
+      .whereRef('checkouts.member_id', '=', 'members.id')
+      .where('checkouts.status', 'in', ['created', 'open']),
+  )
 
 /** Whether a site has a seat left. */
 export const hasSeat = async (db: Db, siteId: string, mode: AccessMode | undefined, maxSeats: number | null, now: Date) =>

@@ -2,6 +2,7 @@ import { proxyActivities, proxyLocalActivities, sleep, workflowInfo } from '@tem
 import type { CertificateActivities, OrderInput } from '../../workflows/contract/certificates.ts'
 import type { DeployActivities, DeployInput } from '../../workflows/contract/deploys.ts'
 import type { DomainActivities, DomainInput } from '../../workflows/contract/domains.ts'
+import type { CheckoutInput, PaymentActivities } from '../../workflows/contract/payments.ts'
 import type { ForgeReportsInput, ReportActivities } from '../../workflows/contract/reports.ts'
 import type { SiteActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/sites.ts'
 import type { StorageActivities } from '../../workflows/contract/storage.ts'
@@ -20,6 +21,13 @@ const { sweepObjects, dropUnusedBlobs } = proxyActivities<StorageActivities>({ s
 export async function sweepStorage(): Promise<void> {
   await sweepObjects({})
   await dropUnusedBlobs()
+}
+
+const { lookAtCheckout } = proxyActivities<PaymentActivities>({ startToCloseTimeout: '15s' })
+
+export async function followCheckout(input: CheckoutInput): Promise<void> {
+  await sleep(1)
+  await lookAtCheckout(input)
 }
 
 export async function scrubStorage(): Promise<void> {

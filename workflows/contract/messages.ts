@@ -1,7 +1,14 @@
 import type { SearchAttribute } from '../../core/search-attributes.ts'
 
-/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges, `webhook` for slow receivers of webhooks. */
-export const queues = { control: 'control', fetch: 'fetch', build: 'build', report: 'report', webhook: 'webhook' } as const
+/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges, `webhook` for slow receivers of webhooks, `payment` for payment providers. */
+export const queues = {
+  control: 'control',
+  fetch: 'fetch',
+  build: 'build',
+  report: 'report',
+  webhook: 'webhook',
+  payment: 'payment',
+} as const
 
 /** Signals of workflows. Each says "look again" or reports a fact; a deploy ends well even when they are lost. */
 export const signals = {

@@ -5,6 +5,7 @@ import type { DomainInput } from './domains.ts'
 import type { EmailInput } from './emails.ts'
 import type { DigestInput } from './forms.ts'
 import type { WorkflowSignal, WorkflowStart } from './messages.ts'
+import type { CheckoutInput } from './payments.ts'
 import type { ForgeReportsInput } from './reports.ts'
 import type { SubdomainChangeInput, TrashInput } from './sites.ts'
 import type { ScrubInput, SweepInput } from './storage.ts'
@@ -22,6 +23,7 @@ export interface WorkflowInputs {
   readonly emailSubmissions: DigestInput
   readonly sendAutoreply: AutoreplyInput
   readonly deliverWebhook: DeliveryInput
+  readonly followCheckout: CheckoutInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
   /** This workflow and the next one take no input. */
