@@ -12,6 +12,7 @@ main{max-width:none;overflow-wrap:anywhere}
 .text{white-space:pre-line}
 h2{margin:1.5rem 0 0;font-size:1.1875rem;line-height:1.3}
 h2+p{margin-top:.375rem}
+bdi{display:inline-block;max-width:100%}
 form{margin:1.5rem 0 0}
 form+form{margin-top:.75rem}
 form+form button{margin-top:0}

@@ -46,7 +46,7 @@ export const english: GateTexts = {
   register: {
     title: 'Register',
     heading: 'Register',
-    hint: 'You are registering with {email}.',
+    hint: 'Your email address: {email}',
     label: 'Your name',
     button: 'Register',
   },

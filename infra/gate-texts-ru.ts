@@ -46,7 +46,7 @@ export const russian: GateTexts = {
   register: {
     title: 'Регистрация',
     heading: 'Регистрация',
-    hint: 'Вы регистрируетесь с адресом {email}.',
+    hint: 'Ваш адрес почты: {email}',
     label: 'Ваше имя',
     button: 'Зарегистрироваться',
   },

@@ -19,6 +19,8 @@ export interface ClosedSite {
   /** Over http. */
   readonly url: string
   readonly httpsUrl: string
+  /** Calls an operation of the site: `GET /members`. */
+  call(endpoint: string, body?: unknown): Promise<any>
   /** Changes what closes the site. */
   access(endpoint: string, body?: unknown): Promise<any>
   /** Waits until the login page of the site has this text. */
@@ -28,6 +30,8 @@ export interface ClosedSite {
 /** What `npm start` runs, with a mail server, and published sites that are closed. */
 export interface ClosedSites extends AsyncDisposable {
   readonly mails: Awaited<ReturnType<typeof startMailServer>>
+  /** A site that is open to everybody. */
+  published(): Promise<ClosedSite>
   /** A site that is closed with the password. */
   closed(password?: string): Promise<ClosedSite>
   /** A site that lets in who gets a code at one of the addresses. */
@@ -61,6 +65,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
     PLINTH_HTTP_PORT: String(port),
     PLINTH_HTTPS_PORT: String(httpsPort),
     PLINTH_SMTP_URL: mails.url,
+    PLINTH_PAYMENTS_TEST: 'true',
     PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_TOOLCHAIN: toolchain,
     PLINTH_CACHE_DIR: loadConfig().cacheDir,
@@ -96,16 +101,15 @@ export async function openClosedSites(): Promise<ClosedSites> {
       url: site.url,
       httpsUrl: `https://${hostname}:${httpsPort}`,
       shows,
-      access(endpoint, json) {
-        const [method = '', path = ''] = endpoint.split(' ')
-        return call(`${method} /api/v1/sites/${site.id}/access${path}`, json)
-      },
+      call: (endpoint, json) => call(endpoint.replace(' ', ` /api/v1/sites/${site.id}`), json),
+      access: (endpoint, json) => call(endpoint.replace(' ', ` /api/v1/sites/${site.id}/access`), json),
     }
   }
 
   const stack = opened.move()
   return {
     mails,
+    published: makeSite,
     async closed(password = 'kite-and-river') {
       const site = await makeSite()
       await site.access('PUT ', { password })
@@ -120,9 +124,12 @@ export async function openClosedSites(): Promise<ClosedSites> {
       return site
     },
     async codeFor(address) {
-      const find = () => mails.received.findLast(({ envelope }) => envelope.to.includes(address))
+      const find = () => {
+        const own = mails.received.filter(({ envelope }) => envelope.to.includes(address))
+        return own.map(({ text }) => /: (\d{6})$/m.exec(text ?? '')?.[1]).findLast((code) => code !== undefined)
+      }
       await expect.poll(find, { timeout: 30_000 }).toBeDefined()
-      return /\b\d{6}\b/.exec(find()?.text ?? '')?.[0] ?? ''
+      return find() ?? ''
     },
     async authorityOfSites() {
       const folder = join(caddyDir(config), 'pki', 'authorities', 'local')

@@ -1,0 +1,131 @@
+import { join } from 'node:path'
+import axe from 'axe-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { randomName } from '../make.ts'
+import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
+import { type ClosedSite, type ClosedSites, openClosedSites } from './closed-sites.ts'
+
+// Members register, are approved, consent and pay in a real Chromium, through the Caddy of `npm start`.
+
+const stack = new AsyncDisposableStack()
+let sites: ClosedSites
+let browser: Browser
+beforeAll(async () => {
+  if (!hasChromium) return
+  sites = stack.use(await openClosedSites())
+  browser = await launchChromium()
+  stack.defer(() => browser.close())
+}, 300_000)
+afterAll(() => stack.disposeAsync(), 60_000)
+
+/** What the policies of the pages have refused. */
+const refused: string[] = []
+afterEach(() => expect(refused).toEqual([]))
+
+async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
+  const page = await (await browser.newContext(options)).newPage()
+  page.on('console', (message) => {
+    if (message.text().includes('Content Security Policy')) refused.push(message.text())
+  })
+  await page.goto(url)
+  return page
+}
+
+/** Where screenshots are kept; nowhere by default. */
+const shots = process.env['GATE_SHOTS']
+let shot = 0
+
+/** Waits for a page with this heading, in which axe finds nothing. */
+async function arrive(page: Page, name: string): Promise<void> {
+  await page.getByRole('heading', { name, exact: true }).waitFor({ timeout: 60_000 })
+  if (shots !== undefined) await page.screenshot({ path: join(shots, `flow-${++shot}.png`), fullPage: true })
+  // nothing but axe is evaluated, so the policy of the page stays in force for the page itself
+  await page.evaluate(axe.source)
+  const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
+  expect(violations.map(({ id, nodes }) => [name, id, nodes.map(({ html }) => html)])).toEqual([])
+}
+
+const newEmail = () => `${randomName('ada')}@example.com`
+
+/** @returns the code */
+async function enterCode(page: Page, email: string): Promise<string> {
+  await page.getByLabel('Email address').fill(email)
+  await page.getByRole('button', { name: 'Send the code' }).click()
+  await arrive(page, 'Check your email')
+  const code = await sites.codeFor(email)
+  await page.getByLabel('Code from the email').fill(code)
+  await page.getByRole('button', { name: 'Continue' }).click()
+  return code
+}
+
+const memberOf = async (site: ClosedSite, email: string) =>
+  (await site.call('GET /members')).items.find((member: { email: string }) => member.email === email)
+
+const documents = [{ title: 'Terms of use', url: 'https://example.com/terms' }]
+const isInside = (page: Page, site: ClosedSite) => expect.poll(() => page.url()).toBe(`${site.url}/spring/`)
+
+test('M03 M05 M07: a visitor registers, is approved, consents to new documents and is blocked', {
+  timeout: 240_000,
+}, async () => {
+  const site = await sites.published()
+  await site.call('PUT /documents', { documents })
+  await site.call('PATCH /members-settings', { moderation: true, ask_name: true, name_label: 'Badge', consent_mode: 'checkbox' })
+  await site.access('POST /members-mode', {})
+  await site.shows('Terms of use')
+  const email = newEmail()
+  const page = await open(`${site.url}/spring/`)
+  await arrive(page, 'This site is for members')
+  const terms = page.getByRole('link', { name: 'Terms of use (opens in a new tab)' })
+  expect(await terms.getAttribute('href')).toBe('https://example.com/terms')
+  const code = await enterCode(page, email)
+
+  await arrive(page, 'Register')
+  await page.getByLabel('Badge').fill('Ada')
+  await page.getByRole('button', { name: 'Register' }).click()
+  // the browser keeps the form until the box is ticked
+  await page.getByRole('checkbox', { name: 'I agree to Terms of use' }).check()
+  await page.getByRole('button', { name: 'Register' }).click()
+  await arrive(page, 'Waiting for approval')
+  const member = await memberOf(site, email)
+  expect(member).toMatchObject({ email, name: 'Ada', status: 'pending' })
+
+  await site.call(`POST /members/${member.id}/moderate`, { action: 'approve' })
+  await page.reload()
+  await isInside(page, site)
+  await arrive(page, 'The draft of spring')
+
+  await site.call('PUT /documents', { documents: [{ title: 'New terms', url: 'https://example.com/new' }] })
+  await site.call('POST /members/reconsent')
+  await expect.poll(async () => (await page.reload())?.status(), { timeout: 5000 }).toBe(401)
+  await arrive(page, 'Please agree once more')
+  await page.getByRole('checkbox', { name: 'I agree to New terms' }).check()
+  await page.getByRole('button', { name: 'Agree and continue' }).click()
+  await isInside(page, site)
+  await arrive(page, 'The draft of spring')
+
+  // another browser logs in with a code alone, once the address may have a new one
+  const other = await open(`${site.url}/spring/`)
+  await expect
+    .poll(
+      async () => {
+        await other.goto(`${site.url}/spring/`)
+        await other.getByLabel('Email address').fill(email)
+        await other.getByRole('button', { name: 'Send the code' }).click()
+        return await other.getByRole('heading').first().innerText()
+      },
+      { timeout: 90_000, interval: 5000 },
+    )
+    .toBe('Check your email')
+  await expect.poll(() => sites.codeFor(email), { timeout: 30_000 }).not.toBe(code)
+  await other.getByLabel('Code from the email').fill(await sites.codeFor(email))
+  await other.getByRole('button', { name: 'Continue' }).click()
+  await arrive(other, 'The draft of spring')
+
+  await site.call(`POST /members/${member.id}/moderate`, { action: 'block' })
+  for (const one of [page, other]) {
+    await expect.poll(async () => (await one.reload())?.status(), { timeout: 5000 }).toBe(401)
+    await arrive(one, 'This site is for members')
+    await one.close()
+  }
+})
