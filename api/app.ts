@@ -25,6 +25,7 @@ import { createPostBlocks } from './visitor/post-blocks.ts'
 import { createBlockedPosts } from './visitor/refuse-blocked.ts'
 import { testPaymentRoutes } from './visitor/test-payments.ts'
 import { gitHooks } from './webhooks/git-hooks.ts'
+import { messengerHooks } from './webhooks/messengers.ts'
 import { paymentHooks } from './webhooks/payments.ts'
 
 /** The operator as a caller: every scope, no project. */
@@ -56,6 +57,7 @@ export function createListener(deps: Deps & { readonly operatorToken: string; re
   const forms = formRoutes(deps, blocks)
   const access = accessRoutes(deps)
   const hooks = gitHooks(deps)
+  const bots = messengerHooks(deps)
   const payments = paymentHooks(deps)
   const testPayments = testPaymentRoutes(deps)
   const runners = runnerRoutes(deps)
@@ -74,12 +76,13 @@ export function createListener(deps: Deps & { readonly operatorToken: string; re
   app.use(forms.routes())
   app.use(access.routes())
   app.use(hooks.routes())
+  app.use(bots.routes())
   app.use(payments.routes())
   app.use(testPayments.routes())
   app.use(runners.routes())
   app.use(project.routes())
   app.use(operatorRouter.routes())
-  app.use((koa) => refuseUnrouted(koa, [forms, access, hooks, payments, testPayments, runners, project, operatorRouter]))
+  app.use((koa) => refuseUnrouted(koa, [forms, access, hooks, bots, payments, testPayments, runners, project, operatorRouter]))
 
   const refuseBlocked = createBlockedPosts(deps, blocks, usualHeaders, record)
   const answer = app.callback()

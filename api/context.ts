@@ -2,6 +2,7 @@ import type { PlanName } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import type { PermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import type { ResizeLogo } from '../infra/images/resize-logo.ts'
+import type { Messengers } from '../infra/messengers/open.ts'
 import type { SiteChecks } from '../services/checks/find-recommendations.ts'
 import type { LookUpDomain } from '../services/domains/look-up.ts'
 import type { FindDefaultBranch } from '../services/git/default-branch.ts'
@@ -18,6 +19,7 @@ export interface Deps extends Services {
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain
   readonly findDefaultBranch: FindDefaultBranch
+  readonly messengers: Messengers
   readonly workflows: Pick<WorkflowClient, 'ping'>
   /** Limits what this process handles at once, shared fairly between projects. */
   readonly admission: Admission

@@ -11,6 +11,7 @@ import { openKeyring } from '../infra/crypto/seal.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { createLogoResizer } from '../infra/images/resize-logo.ts'
 import { createLogger } from '../infra/log.ts'
+import { openMessengers } from '../infra/messengers/open.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
@@ -61,6 +62,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     lookUpDomain: openDomainLookUp(config),
     findDefaultBranch: openDefaultBranchFinder(config, log),
+    messengers: openMessengers(config),
     log,
     clock: () => new Date(),
     relay,

@@ -1068,6 +1068,78 @@ export interface paths {
         patch: operations["set_site_access_brand"];
         trace?: never;
     };
+    "/api/v1/messenger-channels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List channels
+         * @description Lists the channels of messengers that are connected to the project, oldest first.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["list_messenger_channels"];
+        put?: never;
+        /**
+         * Connect a channel
+         * @description Makes a link to the bot of the platform that works once, for 15 minutes. An administrator of the channel opens it, makes the bot an administrator of the channel as well, and forwards a message of the channel to the bot or sends its @name.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["connect_messenger_channel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/messenger-channels/{channel_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Disconnect a channel
+         * @description Disconnects a channel that lets nobody into a site.
+         *
+         *     Needs the `editor` scope.
+         */
+        delete: operations["disconnect_messenger_channel"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/access/subscribers-mode": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a site to all but subscribers
+         * @description Closes a site to all but the subscribers of channels, or changes the channels: a subscriber of any one of them is let in. A switch to this mode, and taking a channel away, sign out everybody.
+         *
+         *     Needs the `editor` scope.
+         */
+        post: operations["set_site_subscribers_access"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sites/{site_id}/access/members-mode": {
         parameters: {
             query?: never;
@@ -2350,6 +2422,25 @@ export interface components {
             removed: number;
             /** @description How many addresses the site has now. */
             total: number;
+        };
+        MessengerChannel: {
+            /** Format: uuid */
+            id: string;
+            /** @enum {string} */
+            provider: "telegram" | "max";
+            title: string;
+            /** @description The public name, without @; null for a private channel. */
+            username: string | null;
+            /** @description Null for a private channel. */
+            url: string | null;
+            /** @description Whether the bot was an administrator of the channel when it last looked; without, the channel lets nobody in. */
+            bot_is_admin: boolean;
+        };
+        ConnectLink: {
+            /** Format: uri */
+            link: string;
+            /** Format: date-time */
+            expires_at: string;
         };
         MembersAccess: {
             /** @description Whether visitors have to log in. A lock whose end has come lets nobody in. */
@@ -6666,6 +6757,220 @@ export interface operations {
                      *         "title": null,
                      *         "description": null,
                      *         "logo_url": "http://notes.plinth.localhost:8080/__svc/brand/logo.webp",
+                     *         "logo_framed": false,
+                     *         "logo_rounded": false,
+                     *         "favicon_mode": "site",
+                     *         "favicon_url": null
+                     *       },
+                     *       "documents": [],
+                     *       "entitlements": {
+                     *         "password": true,
+                     *         "email_code": true
+                     *       },
+                     *       "updated_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteAccess"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_messenger_channels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "01990000-0000-7000-8000-000000000001",
+                     *         "provider": "telegram",
+                     *         "title": "Field notes",
+                     *         "username": "field_notes",
+                     *         "url": "https://t.me/field_notes",
+                     *         "bot_is_admin": true
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["MessengerChannel"][];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    connect_messenger_channel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "provider": "telegram"
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description The messenger of the channel.
+                     * @enum {string}
+                     */
+                    provider: "telegram" | "max";
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "link": "https://t.me/field_notes_bot?start=c00000000000000000000000000000001",
+                     *       "expires_at": "2026-09-07T10:30:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConnectLink"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    disconnect_messenger_channel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the channel. */
+                channel_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Ok"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    set_site_subscribers_access: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel_ids": [
+                 *         "019a1b2c-3d4e-7f60-8a9b-0c1d2e3f4a5b"
+                 *       ]
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Connected channels of the project. */
+                    channel_ids: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "closed": true,
+                     *       "mode": "subscribers",
+                     *       "expires_at": null,
+                     *       "max_opens": null,
+                     *       "opens_count": 0,
+                     *       "max_seats": null,
+                     *       "seats_taken": 0,
+                     *       "price": null,
+                     *       "channels": [
+                     *         "01990000-0000-7000-8000-000000000001"
+                     *       ],
+                     *       "emails_count": 0,
+                     *       "brand": {
+                     *         "title": null,
+                     *         "description": null,
+                     *         "logo_url": null,
                      *         "logo_framed": false,
                      *         "logo_rounded": false,
                      *         "favicon_mode": "site",

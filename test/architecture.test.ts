@@ -95,6 +95,7 @@ const subjects = [
   'forms',
   'autoreply',
   'access',
+  'messengers',
   'members',
   'payments',
   'plans',

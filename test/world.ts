@@ -27,6 +27,7 @@ import { createLogoResizer } from '../infra/images/resize-logo.ts'
 import { freePort } from '../infra/local/ports.ts'
 import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
+import { type Messengers, openMessengers } from '../infra/messengers/open.ts'
 import { openRunner } from '../runner/runner.ts'
 import { createVariablesReader } from '../runner/variables.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
@@ -39,6 +40,8 @@ import { openQueues } from '../workflows/open.ts'
 import { workerQueues } from '../workflows/worker.ts'
 import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
+import { type Max, startMax } from './doubles/max.ts'
+import { startTelegram, type Telegram } from './doubles/telegram.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
 export const secretKey = Buffer.alloc(32, 'key')
@@ -78,6 +81,9 @@ export interface World extends Services, AsyncDisposable {
   readonly database: TestDatabase
   readonly temporal: { readonly address: string; readonly namespace: string }
   readonly workflows: WorkflowClient
+  readonly messengers: Messengers
+  readonly telegram: Telegram
+  readonly max: Max
   /** Ends the Temporal server as a crash would; deploys are accepted all the same. */
   killTemporal(): Promise<void>
   /** Starts it again, with or without what it knew. */
@@ -146,6 +152,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const temporal = { address: server.address, namespace: 'default' }
   const { bwrap, toolchain, registry } = inject('buildTools')
   const edgePort = options.edgePort ?? (await freePort())
+  const [telegram, max] = [stack.use(await startTelegram()), stack.use(await startMax())]
   const loaded = loadConfig({
     PLINTH_DATA_DIR: dir,
     PLINTH_OPERATOR_TOKEN: operatorToken,
@@ -155,6 +162,10 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     PLINTH_BUILD_TOOLCHAIN: toolchain,
     // nobody answers there: no test asks the name servers of this machine
     PLINTH_DNS_SERVERS: '127.0.0.1:9',
+    PLINTH_TELEGRAM_BOT_TOKEN: telegram.token,
+    PLINTH_TELEGRAM_API: telegram.api,
+    PLINTH_MAX_BOT_TOKEN: max.token,
+    PLINTH_MAX_API: max.api,
     ...registry,
     ...options.env,
   })
@@ -188,6 +199,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const edge = stack.use(await openEdge({ ...hosts, databaseUrl: database.url, cas, snapshotDir, listen, certificates, log }))
     certificatesPort = edge.certificatesPort ?? 0
   }
+  const messengers = openMessengers(config)
   const draining = new AbortController()
   const openApi = async (resources: AsyncDisposableStack, { db, shareDatabase }: DatabaseAccess): Promise<string> => {
     const listener = createListener({
@@ -199,6 +211,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,
       findDefaultBranch: openDefaultBranchFinder(config, log),
+      messengers,
       draining: draining.signal,
       workflows,
       admission: createAdmission(shareDatabase),
@@ -255,6 +268,9 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     database,
     temporal,
     workflows,
+    messengers,
+    telegram,
+    max,
     call,
     async killTemporal() {
       process.kill(server.pid, 'SIGKILL')

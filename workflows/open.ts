@@ -11,12 +11,14 @@ import { parseServerAddress } from '../infra/dns/servers.ts'
 import { openSourceFetcher } from '../infra/git/source-fetcher.ts'
 import type { Logger } from '../infra/log.ts'
 import { openMailer } from '../infra/mail/mailer.ts'
+import { openMessengers } from '../infra/messengers/open.ts'
 import type { TemporalAddress } from '../infra/temporal/worker.ts'
 import { listDnsChallenges } from '../services/certificates/dns-challenges.ts'
 import { retryPlatformOrders, startDueOrders } from '../services/certificates/due-orders.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import { registerHooks } from '../services/messengers/hooks.ts'
 import type { Services } from '../services/services.ts'
 import { removeAbandonedUploads } from '../services/storage/sweep.ts'
 import { fetchesDir } from './activities/fetch-repository.ts'
@@ -60,6 +62,9 @@ export async function openWorker({ config, bundle, log }: WorkerOptions): Promis
     stack.use(await openAuthority({ listen, zone: dns.zone, findTxt: cachedChallenges(() => listDnsChallenges(db)) }))
   }
   retryPlatformOrders(services).catch((error: Error) => log.warn({ err: error }, 'certificate orders of the platform wait'))
+  registerHooks({ ...services, messengers: openMessengers(config) }).catch((error: Error) =>
+    log.warn({ err: error }, 'webhooks of messengers wait'),
+  )
   stack.use(startRepairs(services, client))
   stack.use(startSchedules(temporal, log))
   return stack.move()
@@ -93,6 +98,7 @@ export async function openQueues({
     mailer: smtpUrl === undefined ? undefined : stack.use(await openMailer(smtpUrl)),
     siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     fetcher: stack.use(openSourceFetcher(fetchesDir(config))),
+    messengers: openMessengers(config),
     orderPatienceMs,
   }
   stack.use(startQueues(temporal, deps, await bundle, queues))

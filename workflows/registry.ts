@@ -7,6 +7,7 @@ import { restartDomain } from '../services/domains/connect.ts'
 import { listStalledDomains } from '../services/domains/connecting.ts'
 import { listWaitingEmails } from '../services/emails/emails.ts'
 import { listDueDigests } from '../services/forms/digests.ts'
+import type { MessengerServices } from '../services/messengers/services.ts'
 import { listStalledCheckouts } from '../services/payments/stalled.ts'
 import { listDueTrash } from '../services/removal/sites.ts'
 import { listSitesToReport } from '../services/reports/due.ts'
@@ -21,6 +22,7 @@ import { createDomainActivities, type DomainActivityDeps } from './activities/do
 import { createEmailActivities, type EmailActivityDeps } from './activities/emails.ts'
 import { createFetchActivities, type FetchActivityDeps } from './activities/fetch-repository.ts'
 import { createFormActivities } from './activities/forms.ts'
+import { createMessengerActivities } from './activities/messengers.ts'
 import { createPaymentActivities } from './activities/payments.ts'
 import { createRecheckActivities } from './activities/recheck-domains.ts'
 import { createReportActivities } from './activities/reports.ts'
@@ -49,6 +51,7 @@ export type WorkerDeps = EmailActivityDeps &
   CertificateActivityDeps &
   CheckActivityDeps &
   FetchActivityDeps &
+  MessengerServices &
   ScrubServices
 
 /** The queues that the worker works on; the build queue is the runner's. */
@@ -238,6 +241,18 @@ export const registry = {
       every: '5m',
       catchupWindow: '1m',
       summary: '**Certificates** that are due are ordered again',
+      input: undefined,
+    },
+  },
+  registerMessengers: {
+    activities: { control: [createMessengerActivities] },
+    schedule: {
+      schedule_id: 'schedule:register-messengers',
+      workflow_id: 'register-messengers',
+      every: '1h',
+      jitter: '10m',
+      catchupWindow: '5m',
+      summary: '**Messengers** are told where their webhooks are',
       input: undefined,
     },
   },

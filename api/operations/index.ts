@@ -60,6 +60,12 @@ import {
   set_site_members_access,
 } from './member-settings.ts'
 import { export_site_member, get_site_members, moderate_member, moderate_site_member } from './members.ts'
+import {
+  connect_messenger_channel,
+  disconnect_messenger_channel,
+  list_messenger_channels,
+  set_site_subscribers_access,
+} from './messengers.ts'
 import { list_notifications, read_notifications } from './notifications.ts'
 import { set_paid_access } from './paid-access.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
@@ -156,6 +162,10 @@ export const operations: readonly Operation[] = [
   remove_site_access_email,
   remove_site_access_emails,
   set_site_access_brand,
+  list_messenger_channels,
+  connect_messenger_channel,
+  disconnect_messenger_channel,
+  set_site_subscribers_access,
   set_members_access,
   set_site_members_access,
   get_site_members,

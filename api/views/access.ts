@@ -71,7 +71,7 @@ export function accessView(
     max_seats: settings.max_seats,
     seats_taken,
     price: price ?? null,
-    channels: [],
+    channels: [...state.channels],
     emails_count,
     brand: {
       title,

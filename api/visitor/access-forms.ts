@@ -11,6 +11,7 @@ import { webPage, webPagePolicy } from '../../infra/web-page.ts'
 import type { CodeOutcome, CodeRequest } from '../../services/access/codes.ts'
 import { findSiteAt, type LoginLock, type SiteAt } from '../../services/access/find-site-at.ts'
 import type { LoginServices } from '../../services/members/login.ts'
+import type { MessengerServices } from '../../services/messengers/services.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
@@ -20,7 +21,7 @@ import { isFromSameOrigin, type Place, placeOf, receiveFields } from './access-r
 /** A form of the login page of a closed site. */
 export interface Post {
   readonly koa: Koa
-  readonly services: LoginServices
+  readonly services: LoginServices & MessengerServices
   readonly place: Place
   readonly site: SiteAt
   readonly lock: LoginLock

@@ -26,6 +26,7 @@ import {
 } from './access-forms.ts'
 import { isFromSameOrigin } from './access-request.ts'
 import { memberForms, memberSiteOf } from './members.ts'
+import { messengerForms, renew } from './messengers.ts'
 import { openPayment, paymentForms } from './payments.ts'
 
 const maxCodeLength = 20
@@ -35,6 +36,7 @@ const forms: readonly GateForm[] = [
   { path: gatePaths.email, modes: ['email', ...memberModes], take: takeEmail },
   { path: gatePaths.code, modes: ['email', ...memberModes], take: takeCode },
   ...memberForms,
+  ...messengerForms,
   ...paymentForms,
 ]
 
@@ -49,6 +51,9 @@ export function accessRoutes(deps: Deps): Router {
       answering(deps, koa, (place, network) => receiveForm(deps, signers, koa, { place, network, ...form })),
     )
   }
+  router.get(gatePaths.renew, (koa) =>
+    answering(deps, koa, (place, network) => renew(deps, signers.visits, koa, { place, network })),
+  )
   router.get(gatePaths.payment, (koa) =>
     answering(deps, koa, (place, network) => openPayment(deps, signers, koa, { place, network })),
   )

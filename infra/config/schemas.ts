@@ -22,6 +22,9 @@ export const origin = z.codec(z.url({ protocol: /^https?$/, error: 'must be an h
 
 export const httpsUrl = z.string().regex(/^https:\/\/[^/]/, 'must start with https://')
 
+/** It becomes a part of an address or a header. */
+export const botToken = z.string().regex(/^[\w:.~+=-]{8,500}$/, 'must be the token of a bot, as its messenger shows it')
+
 export const domainName = z
   .string()
   .toLowerCase()

@@ -16,6 +16,7 @@ const titles = {
   build: 'Builds',
   forms: 'Forms',
   webhooks: 'Webhooks',
+  messengers: 'Messengers',
   payments: 'Payments',
   git: 'Git',
 } as const satisfies Record<Groups, string>

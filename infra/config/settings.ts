@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import {
+  botToken,
   buildCount,
   byteSize,
   commaList,
@@ -432,6 +433,40 @@ export const settings = {
       default: '5s',
       processes: ['worker'],
       about: 'The pause after the first failed try of a webhook; later pauses grow from it, to a day in all by default.',
+    },
+  },
+  messengers: {
+    telegram: {
+      token: {
+        name: 'PLINTH_TELEGRAM_BOT_TOKEN',
+        schema: botToken,
+        otherwise: 'no channels of Telegram',
+        processes: ['api', 'worker'],
+        about: 'The token of the Telegram bot that lets the subscribers of channels into closed sites.',
+      },
+      api: {
+        name: 'PLINTH_TELEGRAM_API',
+        schema: origin,
+        default: 'https://api.telegram.org',
+        processes: ['api', 'worker'],
+        about: 'The address of the Telegram Bot API; it may be a server of your own.',
+      },
+    },
+    max: {
+      token: {
+        name: 'PLINTH_MAX_BOT_TOKEN',
+        schema: botToken,
+        otherwise: 'no channels of MAX',
+        processes: ['api', 'worker'],
+        about: 'The token of the MAX bot that lets the subscribers of channels into closed sites.',
+      },
+      api: {
+        name: 'PLINTH_MAX_API',
+        schema: origin,
+        default: 'https://platform-api2.max.ru',
+        processes: ['api', 'worker'],
+        about: 'The address of the MAX Bot API, whose certificate may need `NODE_EXTRA_CA_CERTS`.',
+      },
     },
   },
   payments: {

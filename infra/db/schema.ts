@@ -698,6 +698,39 @@ interface AccessChannels {
   channel_id: string
 }
 
+interface MessengerConnections {
+  id: Generated<string>
+  project_id: string
+  provider: MessengerName
+  nonce_sha256: string
+  user_id: string | null
+  created_at: Date
+}
+
+interface MessengerLogins {
+  id: string
+  site_id: string
+  provider: MessengerName
+  host: string
+  nonce_sha256: string
+  user_id: string | null
+  code_sha256: string | null
+  sends: Generated<number>
+  tries: Generated<number>
+  created_at: Date
+}
+
+interface Subscribers {
+  id: Generated<string>
+  site_id: string
+  provider: MessengerName
+  user_id: string
+  created_at: Date
+  last_login_at: Date
+  member_at: Date
+  member_until: Date | null
+}
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -749,6 +782,9 @@ export interface DB {
   members: Members
   member_consents: MemberConsents
   messenger_channels: MessengerChannels
+  messenger_connections: MessengerConnections
+  messenger_logins: MessengerLogins
+  subscribers: Subscribers
   checkouts: Checkouts
   test_payments: TestPayments
   notifications: Notifications

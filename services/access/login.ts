@@ -108,9 +108,26 @@ interface Place extends Pick<Opened, 'epoch' | 'expires_at'> {
   readonly host: string
 }
 
-/** A visit of the usual length, or until the lock ends. */
-export function grantVisit(visits: Visits, { expires_at, ...place }: Place, who: Omit<Visit, 'until'>, now: Date): GrantedVisit {
-  const until = new Date(Math.min(now.getTime() + visitPeriodMs, expires_at?.getTime() ?? Number.POSITIVE_INFINITY))
-  const cookie = visits.issue({ site_id: place.site_id, host: place.host, epoch: place.epoch }, { ...who, until })
-  return { kind: 'granted', cookie, maxAgeSeconds: Math.max(1, Math.floor((until.getTime() - now.getTime()) / 1000)) }
+/** How long a visit lasts, when that is not the usual length. */
+export interface Lasting {
+  readonly until: Date
+  /** Whether the cookie outlives the visit, so that it can be renewed. */
+  readonly isRenewable: boolean
 }
+
+/** A visit of the usual length, or until the lock ends. */
+export function grantVisit(
+  visits: Visits,
+  { expires_at, ...place }: Place,
+  who: Omit<Visit, 'until'>,
+  now: Date,
+  lasting?: Lasting,
+): GrantedVisit {
+  const longest = new Date(now.getTime() + visitPeriodMs)
+  const until = earliest(lasting?.until ?? longest, expires_at)
+  const cookie = visits.issue({ site_id: place.site_id, host: place.host, epoch: place.epoch }, { ...who, until })
+  const keptUntil = lasting?.isRenewable ? earliest(longest, expires_at) : until
+  return { kind: 'granted', cookie, maxAgeSeconds: Math.max(1, Math.floor((keptUntil.getTime() - now.getTime()) / 1000)) }
+}
+
+const earliest = (one: Date, other: Date | null) => (other !== null && other < one ? other : one)

@@ -11,17 +11,31 @@ import { findPrice, type Price } from './prices.ts'
 export interface AccessState {
   readonly lock: LockRow | undefined
   readonly emails_count: number
+  /** The ids of the channels whose subscribers are let in. */
+  readonly channels: readonly string[]
   readonly brand: AccessBrand
   readonly price: Price | undefined
 }
 
 export async function readAccess(db: Db, siteId: string): Promise<AccessState> {
+  const lock = await findLock(db, siteId)
   return {
-    lock: await findLock(db, siteId),
+    lock,
     emails_count: await countEmails(db, siteId),
+    channels: lock?.mode === 'subscribers' ? await listChannelIds(db, siteId) : [],
     brand: await findBrand(db, siteId),
     price: await findPrice(db, siteId),
   }
+}
+
+async function listChannelIds(db: Db, siteId: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('access_channels')
+    .select('channel_id')
+    .where('site_id', '=', siteId)
+    .orderBy('channel_id')
+    .execute()
+  return rows.map(({ channel_id }) => channel_id)
 }
 
 /** Whether a site may be closed with emailed codes. */

@@ -61,6 +61,7 @@ const ownTables = [
   'allowances',
   'form_usage',
   'messenger_channels',
+  'messenger_connections',
   'autoreply_usage',
   'keys',
 ] as const

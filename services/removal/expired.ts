@@ -27,6 +27,10 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   // a code is valid for minutes, and a visit that an earlier generation let in for 30 days
   ['access_codes', sql`created_at < ${before(now, dayMs)}`],
   ['access_generations', sql`raised_at < ${before(now, visitPeriodMs)}`],
+  ['messenger_connections', sql`created_at < ${before(now, dayMs)}`],
+  ['messenger_logins', sql`created_at < ${before(now, dayMs)}`],
+  // nobody has a visit that could be renewed
+  ['subscribers', sql`greatest(member_at, member_until) < ${before(now, visitPeriodMs)}`],
   ['form_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
   ['autoreply_usage', sql`month < ${before(now, usagePeriodMs)}::date`],
   ['notifications', sql`created_at < ${before(now, notificationPeriodMs)}`],

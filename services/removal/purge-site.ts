@@ -7,6 +7,7 @@ import { grantFreePermits } from '../builds/permits.ts'
 import { purgeDeploy } from '../deploys/purge.ts'
 import { deleteDomainsOfSite } from '../domains/detach.ts'
 import { deleteFormsOfSite, deleteSubmissionsOfSite } from '../forms/remove.ts'
+import { deleteLateSubscribersOfSite, deleteSubscribersOfSite } from '../messengers/remove.ts'
 import { deleteLastPaymentsOfSite, deletePaymentsOfSite } from '../payments/remove.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
@@ -39,6 +40,7 @@ export async function purgeSite(
   await deleteSubmissionsOfSite(db, site_id)
   await deleteRepliesOfSite(db, site_id)
   await deleteLoginsOfSite(db, site_id)
+  await deleteSubscribersOfSite(db, site_id)
   await deletePaymentsOfSite(db, site_id)
   await remove(services, site_id, project_id)
   log.info({ site_id, project_id, deploys }, 'site removed for good')
@@ -82,6 +84,7 @@ function remove(services: Services, siteId: string, projectId: string): Promise<
     await deleteFormsOfSite(tx, siteId)
     await deleteAutoreplyOfSite(tx, siteId)
     await deleteDeliveryOfSite(tx, { id: siteId, project_id: projectId }, now)
+    await deleteLateSubscribersOfSite(tx, siteId)
     await deleteLastPaymentsOfSite(tx, siteId)
     await deleteAccessOfSite(tx, { id: siteId, project_id: projectId }, now)
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })

@@ -132,6 +132,20 @@ const shown = (project: TestProject): Record<string, () => Promise<Input>> => {
       await transact(w, (tx) => insertNotification(tx, project.id, notification, new Date()))
       return {}
     },
+    list_messenger_channels: async () => {
+      const named = {
+        external_id: '-1001234567890',
+        title: 'Field notes',
+        username: 'field_notes',
+        url: 'https://t.me/field_notes',
+      }
+      const channel = { project_id: project.id, provider: 'telegram', ...named, bot_is_admin: true } as const
+      await w.db
+        .insertInto('messenger_channels')
+        .values({ ...channel, connected_at: new Date() })
+        .execute()
+      return {}
+    },
     create_webhook: async () => ({ url: 'https://hooks.example.com/plinth', events: ['deploy.succeeded', 'deploy.failed'] }),
     async list_webhooks() {
       const json = { url: 'https://hooks.example.com/plinth', events: ['deploy.succeeded', 'deploy.failed'] }
@@ -155,6 +169,7 @@ function steady(body: unknown): unknown {
       .replaceAll(/(?<=d\/logo\/)[0-9a-f]{64}/g, numbered(64))
       .replaceAll(/(?<="token":")[\w-]{43}(?=")/g, numbered(43))
       .replaceAll(/(?<=whsec_)[A-Za-z0-9+/=]{44}/g, numbered(44))
+      .replaceAll(/(?<=\?start=c)[\w-]{32}/g, numbered(32))
       .replaceAll(/(?<=hooks\/deploy\/)[\w-]{43}/g, numbered(43))
       .replaceAll(/\b[a-z2-7]{52}\b/g, numbered(52))
       .replaceAll(/(?<="key":\{"id":"|\[\{"id":"|^\{"id":")\w{8}(?=")/g, numbered(8))

@@ -81,6 +81,8 @@ test('O03: every example of the document runs as it is', async () => {
     'set_site_password',
     'set_site_access_expiry',
     'set_site_access_opens',
+    'connect_messenger_channel',
+    'set_site_subscribers_access',
     'set_paid_access',
     'add_site_access_email',
     'import_site_access_emails',
@@ -103,6 +105,9 @@ test('O03: every example of the document runs as it is', async () => {
   const form = await makeFormSite(w, owner)
   await form.post({ name: 'Ada' })
   const submission = await w.db.selectFrom('form_submissions').select('id').executeTakeFirstOrThrow()
+  const named = { provider: 'telegram', external_id: '-1001', title: 'Field notes', bot_is_admin: true } as const
+  const channel = { id: '019a1b2c-3d4e-7f60-8a9b-0c1d2e3f4a5b', project_id: owner.id, ...named, connected_at: new Date() }
+  await w.db.insertInto('messenger_channels').values(channel).execute()
   let siteId = ''
   let siteUrl = ''
   let fileId = ''

@@ -114,6 +114,24 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { site_id, preview_id: preview.id }
   }
 
+  /** A channel that lets nobody into a site yet. */
+  async function ofChannel(): Promise<Input> {
+    // a project may have few
+    await w.db.deleteFrom('messenger_channels').where('project_id', '=', owner.id).execute()
+    const named = {
+      external_id: '-1001234567890',
+      title: 'Field notes',
+      username: 'field_notes',
+      url: 'https://t.me/field_notes',
+    }
+    const { id } = await w.db
+      .insertInto('messenger_channels')
+      .values({ project_id: owner.id, provider: 'telegram', ...named, bot_is_admin: true, connected_at: new Date() })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    return { channel_id: id }
+  }
+
   async function ofWebhook(): Promise<Input> {
     // a project may have few
     await w.db.deleteFrom('webhooks').where('project_id', '=', owner.id).execute()
@@ -229,6 +247,10 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
       confirm: true,
     }),
     set_site_access_brand: async () => ({ ...(await ofClosedSite()), logo_base64: smallImage.toString('base64') }),
+    list_messenger_channels: async () => ({}),
+    connect_messenger_channel: async () => ({ provider: 'telegram' }),
+    disconnect_messenger_channel: ofChannel,
+    set_site_subscribers_access: async () => ({ ...(await ofSite()), channel_ids: [(await ofChannel()).channel_id] }),
     set_members_access: ofSite,
     set_site_members_access: async () => ({ ...(await ofSite()), moderation: false }),
     get_site_members: async () => ({ site_id: (await ofMember())['site_id'] }),

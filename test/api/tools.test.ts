@@ -70,8 +70,16 @@ async function callAccessTools(call: Call, rest: (path: string) => Promise<any>,
   expect((await call('rotate_access_bypass', { site_id })).token).toMatch(/^[\w-]{43}$/)
   expect((await call('remove_access_bypass', { site_id })).closed).toBe(true)
   expect((await call('set_site_email_access', { site_id })).mode).toBe('email')
+  const { channel_id } = await inputOf('disconnect_messenger_channel')
+  expect(await call('list_messenger_channels')).toEqual(await rest('messenger-channels'))
+  expect((await call('connect_messenger_channel', { provider: 'max' })).link).toMatch(
+    /^https:\/\/max\.ru\/\w+\?start=c[\w-]{32}$/,
+  )
+  const subscribers = { mode: 'subscribers', channels: [channel_id] }
+  expect(await call('set_site_subscribers_access', { site_id, channel_ids: [channel_id] })).toMatchObject(subscribers)
   const price = { amount_minor: 49_900, currency: 'RUB', period_days: null, provider: 'manual' }
   expect(await call('set_paid_access', { site_id, ...price })).toMatchObject({ mode: 'paid', price })
+  expect(await call('disconnect_messenger_channel', { channel_id })).toEqual({ ok: true })
   const { id: email_id } = await call('add_site_access_email', { site_id, email: 'ada@example.com' })
   expect(await call('set_site_access_email_label', { site_id, email_id, label: 'Ada' })).toMatchObject({ label: 'Ada' })
   expect((await call('add_site_access_emails', { site_id, emails: ['a@example.com', 'b@example.com'] })).total).toBe(3)

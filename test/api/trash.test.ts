@@ -44,6 +44,8 @@ const accessTables = [
   'access_prices',
   'checkouts',
   'access_channels',
+  'messenger_logins',
+  'subscribers',
   'site_documents',
   'members',
   'member_settings',
@@ -83,6 +85,16 @@ async function fillAccess(w: World, { key, id: project_id }: TestProject, site_i
     .returning('id')
     .executeTakeFirstOrThrow()
   await w.db.insertInto('access_channels').values({ site_id, channel_id: channel.id }).execute()
+  const opened = { id: crypto.randomUUID(), provider: 'telegram', host: 'x', nonce_sha256: site_id, created_at: now } as const
+  await w.db
+    .insertInto('messenger_logins')
+    .values({ site_id, ...opened })
+    .execute()
+  const seen = { created_at: now, last_login_at: now, member_at: now }
+  await w.db
+    .insertInto('subscribers')
+    .values({ site_id, provider: 'telegram', user_id: '7', ...seen })
+    .execute()
   await w.db.insertInto('member_settings').values(at).execute()
   const document = { position: 0, title: 'Terms', url: 'https://example.com/terms' }
   const { id: document_id } = await w.db
@@ -205,6 +217,7 @@ describe('a site in the trash', () => {
       email: 'ada@example.com',
       raw: 'ada@example.com',
       emails: ['ada@example.com'],
+      channel_ids: [preview.id],
       confirm: true,
     }
     const withdrawing = [

@@ -62,6 +62,10 @@ export async function issueCertificate(input: OrderInput): Promise<void> {
   await checkOrder(input)
 }
 
+export async function registerMessengers(): Promise<void> {
+  await sleep(1)
+}
+
 export async function renewCertificates(): Promise<void> {
   await sleep(1)
 }

@@ -131,7 +131,13 @@ test('every column that names an object is known to the sweeper', async () => {
     select table_name || '.' || column_name as name from information_schema.columns
     where table_schema = 'public' and column_name like '%sha256' and data_type = 'text'`.execute(w.db)
   const hashesOfLocks = ['access_locks.bypass_sha256', 'access_codes.code_sha256']
-  const hashesOfSecrets = ['preview_links.token_sha256', 'git_connections.deploy_hook_sha256', ...hashesOfLocks]
+  const hashesOfNonces = ['messenger_connections.nonce_sha256', 'messenger_logins.nonce_sha256', 'messenger_logins.code_sha256']
+  const hashesOfSecrets = [
+    ...hashesOfNonces,
+    'preview_links.token_sha256',
+    'git_connections.deploy_hook_sha256',
+    ...hashesOfLocks,
+  ]
   // what was given up needs nothing
   const hashesOfNeedless = ['released_objects.sha256', 'damaged_objects.sha256']
   // each of them is a blob of its project

@@ -26,9 +26,10 @@ export interface WorkflowInputs {
   readonly followCheckout: CheckoutInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
-  /** This workflow and the next one take no input. */
+  /** The rest take no input. */
   readonly recheckDomains: undefined
   readonly renewCertificates: undefined
+  readonly registerMessengers: undefined
 }
 
 export type WorkflowType = keyof WorkflowInputs
