@@ -1,9 +1,10 @@
 import { maxPasswordLength } from '../core/access.ts'
 import { escapeHtml } from '../core/html.ts'
 import { readMemberName } from '../core/members.ts'
+import { messengerTitles } from '../core/messengers.ts'
 import type { PageLanguage } from '../core/page-language.ts'
 import type { GateError, GateState } from './gate-state.ts'
-import { type GateTerms, messengerTitles } from './gate-terms.ts'
+import type { GateTerms } from './gate-terms.ts'
 import { gateTexts } from './gate-texts.ts'
 
 /** What one state of the login page is shown with. */

@@ -1,6 +1,6 @@
 import { escapeHtml } from '../core/html.ts'
 import { maxMemberNameLength } from '../core/members.ts'
-import { messengerNames } from '../core/messengers.ts'
+import { messengerNames, messengerTitles } from '../core/messengers.ts'
 import { priceText } from '../core/money.ts'
 import { gatePaths } from '../core/visits.ts'
 import {
@@ -23,7 +23,7 @@ import {
   type StepOptions,
 } from './gate-parts.ts'
 import type { GateState } from './gate-state.ts'
-import { channelsOf, consentOf, messengerTitles, priceOf, webAddress } from './gate-terms.ts'
+import { channelsOf, consentOf, priceOf, webAddress } from './gate-terms.ts'
 import { gateTexts } from './gate-texts.ts'
 
 type Kind = GateState['kind']

@@ -1,6 +1,6 @@
 import { escapeHtml } from '../core/html.ts'
 import type { ConsentMode, FormStyle } from '../core/members.ts'
-import type { MessengerName } from '../core/messengers.ts'
+import { type MessengerName, messengerTitles } from '../core/messengers.ts'
 import { type Price, priceText } from '../core/money.ts'
 import type { PageLanguage } from '../core/page-language.ts'
 import { gateTexts } from './gate-texts.ts'
@@ -17,8 +17,6 @@ export interface GateTerms {
   readonly price: (Price & { readonly period_days: number | null }) | null
   readonly channels: readonly { readonly provider: MessengerName; readonly title: string; readonly url: string | null }[]
 }
-
-export const messengerTitles: Readonly<Record<MessengerName, string>> = { telegram: 'Telegram', max: 'MAX' }
 
 /** The address as browsers write it, in ASCII; undefined unless it is one of the web. */
 export function webAddress(url: string | null, protocols: readonly string[] = ['https:']): string | undefined {

@@ -1,5 +1,5 @@
 import Router from '@koa/router'
-import { notFound } from '../../core/errors.ts'
+import { AppError, notFound } from '../../core/errors.ts'
 import { messengerNames } from '../../core/messengers.ts'
 import { isFromMessenger } from '../../services/messengers/hooks.ts'
 import { takeUpdate } from '../../services/messengers/updates.ts'
@@ -27,15 +27,23 @@ export function messengerHooks(deps: Deps): Router {
       const provider = deps.messengers.open(name, 'platform')
       const given = { path: koa.params.secret ?? '', header: provider ? koa.get(provider.secretHeader) : '' }
       if (!provider || !isFromMessenger(deps, name, given)) throw notFound('there is no such webhook')
-      const body = await receiveBytes(koa.req, {
+      const received = receiveBytes(koa.req, {
         maxBytes: maxUpdateBytes,
         hold: (bytes) => caller.hold('memory', bytes),
         waitForSlot: () => caller.waitForChunkSlot(),
       })
-      const update = provider.readUpdate(parseBoundedJson(body, updateBounds))
+      const update = await received
+        .then((body) => provider.readUpdate(parseBoundedJson(body, updateBounds)))
+        .catch(ignoreUnreadable)
       if (update) await takeUpdate({ ...deps, db: deps.admission.databaseOf(address) }, name, update)
       koa.body = { ok: true }
     })
   }
   return router
+}
+
+/** A messenger would repeat a message that it is refused, and hold up others. */
+function ignoreUnreadable(error: unknown): undefined {
+  if (error instanceof AppError && (error.kind === 'too_large' || error.kind === 'invalid')) return undefined
+  throw error
 }

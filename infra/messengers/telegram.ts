@@ -3,7 +3,7 @@ import type { ChannelRole } from '../../core/messengers.ts'
 import { preferredLanguage } from '../../core/page-language.ts'
 import { cachedBot } from './bot.ts'
 import { type Call, openCalls } from './calls.ts'
-import { numericId, shortText } from './fields.ts'
+import { numericId, publicName, shortText } from './fields.ts'
 import { type BotUpdate, type Channel, MessengerError, type MessengerProvider } from './provider.ts'
 
 const title = 'Telegram'
@@ -11,7 +11,7 @@ const title = 'Telegram'
 const maxConnections = 20
 
 const User = z.object({ id: numericId, username: z.string().optional(), language_code: z.string().optional() })
-const Chat = z.object({ id: numericId, type: z.string(), title: z.string().optional(), username: z.string().optional() })
+const Chat = z.object({ id: numericId, type: z.string(), title: z.string().optional(), username: publicName.optional() })
 const Message = z.object({
   chat: Chat,
   from: User.extend({ is_bot: z.boolean() }),

@@ -9,6 +9,8 @@ import { membershipRates } from './rates.ts'
 import type { MessengerServices } from './services.ts'
 import { changeSubscriber, findSubscriber, generationOf, type SubscriberRow } from './subscribers.ts'
 
+/** A visit that ends so soon is renewed as if it were over, because the clock of the edge may be ahead. */
+const soonMs = 60_000
 /** While another request asks the messenger, this one passes for so long. */
 const waitPeriodMs = 60_000
 
@@ -57,8 +59,8 @@ async function renewedUntil(
   { id, site_id, provider, user_id, member_at, member_until }: SubscriberRow,
   now: Date,
 ): Promise<Date | 'stranger' | 'away'> {
-  if (member_until !== null && member_until > now) return member_until
   const later = (ms: number) => new Date(now.getTime() + ms)
+  if (member_until !== null && member_until > later(soonMs)) return member_until
   const asking = await takeRates(services, membershipRates(site_id, { provider, user_id }), now)
   if ('until' in asking) return member_until === null ? 'stranger' : later(waitPeriodMs)
   const membership = await askMembership(services, site_id, { provider, user_id })

@@ -153,8 +153,19 @@ describe.each(['telegram', 'max'] as const)('W03: %s', (messenger: Messenger) =>
     expect(w[messenger].sent).toHaveLength(length)
   })
 
-  test('an update of more than 64 KB is refused', async () => {
-    expect(await w[messenger].call(w.base, { text: 'x'.repeat(70_000) })).toBe(413)
+  test.each([
+    ['of more than 64 KB', { text: 'x'.repeat(70_000) }],
+    ['with too many values', { list: Array.from({ length: 6000 }, () => 0) }],
+  ])('an update %s is ignored, so that it is not repeated', async (_what, extra) => {
+    const person = newPerson()
+    const message = { chat: { id: person, type: 'private' }, from: { id: person, is_bot: false }, text: 'hello' }
+    const sender = { user_id: person, first_name: 'Ada', is_bot: false }
+    const max = { sender, recipient: { chat_type: 'dialog' }, body: { text: 'hello' } }
+    const update = { update_type: 'message_created', message: { ...message, ...max } }
+    expect(await w[messenger].call(w.base, { ...update, extra })).toBe(200)
+    expect(lastAnswer(w, messenger, person)).toBe('')
+    expect(await w[messenger].call(w.base, update)).toBe(200)
+    expect(lastAnswer(w, messenger, person)).not.toBe('')
   })
 })
 

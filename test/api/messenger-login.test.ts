@@ -322,6 +322,28 @@ describe('the renewal', () => {
     expect(calls() - before).toBe(1)
   })
 
+  test('M02: the edge leads a subscriber whose visit is over to the renewal, and lets in with what comes of it', async () => {
+    await deployFiles(w, owner, site.id, [page('for subscribers')])
+    await expect.poll(async () => (await w.visit(site.subdomain)).status).toBe(401)
+    const { cookie } = await login('telegram', subscriber('telegram'))
+    const { subject = '' } = (await visitIn(cookie)) ?? {}
+    const { epoch } = await w.db
+      .selectFrom('access_locks')
+      .select('epoch')
+      .where('site_id', '=', site.id)
+      .executeTakeFirstOrThrow()
+    const over = { subject, generation: 0, consent: 0, until: new Date(Date.now() - hourMs) }
+    const old = `svc_s=${visits.issue({ site_id: site.id, host: site.hostname, epoch }, over)}`
+    const navigation = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', accept: 'text/html' }
+    const led = await w.visit(site.subdomain, '/?a=1', { ...navigation, cookie: old })
+    expect(led.status).toBe(303)
+    const to = new URL(led.headers.location ?? '', site.url)
+    expect([to.pathname, to.searchParams.get('to')]).toEqual([gatePaths.renew, '/?a=1'])
+    const answer = await renew(old, { to: to.searchParams.get('to') ?? '' })
+    expect([answer.status, answer.location]).toEqual([303, '/?a=1'])
+    expect((await w.visit(site.subdomain, '/?a=1', { ...navigation, cookie: answer.cookie })).body).toContain('for subscribers')
+  })
+
   test('M02: who has left the channel is a stranger after a day, and the cookie is removed', async () => {
     const person = subscriber('telegram')
     const { cookie } = await login('telegram', person)

@@ -58,6 +58,7 @@ export async function makeSubscribersSite(w: World, project: TestProject, channe
     id: site.id as string,
     subdomain: site.subdomain as string,
     host,
+    url: site.url as string,
     hostname: new URL(site.url).hostname,
     close,
     post: (path: string, fields: Record<string, string>, options: Parameters<typeof post>[3] = {}) =>
