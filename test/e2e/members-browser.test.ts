@@ -14,7 +14,7 @@ let browser: Browser
 beforeAll(async () => {
   if (!hasChromium) return
   sites = stack.use(await openClosedSites())
-  browser = await launchChromium()
+  browser = await launchChromium({ trusting: await sites.authorityOfSites() })
   stack.defer(() => browser.close())
 }, 300_000)
 afterAll(() => stack.disposeAsync(), 60_000)
@@ -130,33 +130,40 @@ test('M03 M05 M07: a visitor registers, is approved, consents to new documents a
   }
 })
 
-test('M10: a visitor declines a payment, pays the next one, and gets to the page that was asked for', {
-  timeout: 240_000,
-}, async () => {
-  const site = await sites.published()
-  await site.access('POST /paid-mode', { amount_minor: 99_000, currency: 'RUB', period_days: 30, provider: 'test' })
-  await site.call('PATCH /members-settings', { moderation: false })
-  await site.shows('RUB')
-  const email = newEmail()
-  const page = await open(`${site.url}/spring/`, { viewport: { width: 390, height: 800 } })
-  await arrive(page, 'This site is for paying members')
-  await page.getByText('Access costs RUB 990 for 30 days.').waitFor()
-  await enterCode(page, email)
-  await arrive(page, 'Pay for access')
-  await page.getByRole('button', { name: 'Pay RUB 990' }).click()
-  await arrive(page, 'Test payment')
-  await page.getByRole('button', { name: 'Decline' }).click()
-  await arrive(page, 'The payment was not completed')
-  expect((await memberOf(site, email))?.payment ?? null).toBeNull()
+test.for(['http', 'https'] as const)(
+  'M10: over %s a visitor declines a payment, pays the next one, and gets to the page that was asked for',
+  {
+    timeout: 240_000,
+  },
+  async (scheme) => {
+    const site = await sites.published()
+    const url = scheme === 'http' ? site.url : site.httpsUrl
+    await site.access('POST /paid-mode', { amount_minor: 99_000, currency: 'RUB', period_days: 30, provider: 'test' })
+    await site.call('PATCH /members-settings', { moderation: false })
+    await site.shows('RUB')
+    const email = newEmail()
+    const page = await open(`${url}/spring/`, { viewport: { width: 390, height: 800 } })
+    await arrive(page, 'This site is for paying members')
+    await page.getByText('Access costs RUB 990 for 30 days.').waitFor()
+    await enterCode(page, email)
+    await arrive(page, 'Pay for access')
+    await page.getByRole('button', { name: 'Pay RUB 990' }).click()
+    await arrive(page, 'Test payment')
+    await page.getByRole('button', { name: 'Decline' }).click()
+    await arrive(page, 'The payment was not completed')
+    expect((await memberOf(site, email))?.payment ?? null).toBeNull()
 
-  await page.getByRole('button', { name: 'Try again' }).click()
-  await arrive(page, 'Test payment')
-  await page.getByRole('button', { name: 'Pay' }).click()
-  await arrive(page, 'The draft of spring')
-  expect(page.url()).toBe(`${site.url}/spring/`)
-  expect(await memberOf(site, email)).toMatchObject({
-    status: 'active',
-    payment: { amount: 99_000, currency: 'RUB', provider: 'test' },
-  })
-  await page.close()
-})
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await arrive(page, 'Test payment')
+    await page.getByRole('button', { name: 'Pay' }).click()
+    await arrive(page, 'The draft of spring')
+    expect(page.url()).toBe(`${url}/spring/`)
+    expect(await memberOf(site, email)).toMatchObject({
+      status: 'active',
+      payment: { amount: 99_000, currency: 'RUB', provider: 'test' },
+    })
+    // the proof of the address has done its work
+    expect((await page.context().cookies()).map(({ name }) => name)).toEqual([scheme === 'http' ? 'svc_s' : '__Host-svc_s'])
+    await page.close()
+  },
+)
