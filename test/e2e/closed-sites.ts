@@ -12,6 +12,7 @@ import { apiOnSocket } from '../../infra/local/api-client.ts'
 import { caFile } from '../../infra/local/caddy-process.ts'
 import { freePort } from '../../infra/local/ports.ts'
 import { startStack } from '../../infra/local/stack.ts'
+import { startTelegram, type Telegram } from '../doubles/telegram.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { randomName } from '../make.ts'
 
@@ -30,6 +31,11 @@ export interface ClosedSite {
 /** What `npm start` runs, with a mail server, and published sites that are closed. */
 export interface ClosedSites extends AsyncDisposable {
   readonly mails: Awaited<ReturnType<typeof startMailServer>>
+  readonly telegram: Telegram
+  /** The address at which messengers reach the platform. */
+  readonly base: string
+  /** Calls an operation of the project: `GET /messenger-channels`. */
+  call(endpoint: string, body?: unknown): Promise<any>
   /** A site that is open to everybody. */
   published(): Promise<ClosedSite>
   /** A site that is closed with the password. */
@@ -58,6 +64,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
   await chmod(dir, 0o711)
   opened.defer(() => rm(dir, { recursive: true, force: true }))
   const mails = opened.use(await startMailServer())
+  const telegram = opened.use(await startTelegram())
   const [port, httpsPort] = [await freePort(), await freePort()]
   const { bwrap, toolchain } = inject('buildTools')
   const settings = loadConfig({
@@ -66,6 +73,8 @@ export async function openClosedSites(): Promise<ClosedSites> {
     PLINTH_HTTPS_PORT: String(httpsPort),
     PLINTH_SMTP_URL: mails.url,
     PLINTH_PAYMENTS_TEST: 'true',
+    PLINTH_TELEGRAM_API: telegram.api,
+    PLINTH_TELEGRAM_BOT_TOKEN: telegram.token,
     PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_TOOLCHAIN: toolchain,
     PLINTH_CACHE_DIR: loadConfig().cacheDir,
@@ -109,6 +118,9 @@ export async function openClosedSites(): Promise<ClosedSites> {
   const stack = opened.move()
   return {
     mails,
+    telegram,
+    base: `http://127.0.0.1:${port}`,
+    call: (endpoint, json) => call(endpoint.replace(' ', ' /api/v1'), json),
     published: makeSite,
     async closed(password = 'kite-and-river') {
       const site = await makeSite()

@@ -6,7 +6,7 @@ import { randomName } from '../make.ts'
 import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
 import { type ClosedSite, type ClosedSites, openClosedSites } from './closed-sites.ts'
 
-// Members register, are approved, consent and pay in a real Chromium, through the Caddy of `npm start`.
+// Members register, are approved, consent and pay, and subscribers log in, in a real Chromium, through the Caddy of `npm start`.
 
 const stack = new AsyncDisposableStack()
 let sites: ClosedSites
@@ -167,3 +167,49 @@ test.for(['http', 'https'] as const)(
     await page.close()
   },
 )
+
+/** The payload of a link that opens the bot. */
+const payloadIn = (link: string | null) => /\?start=([\w-]+)/.exec(link ?? '')?.[1] ?? ''
+
+/** A channel that its owner has connected, as the messenger sees it, with its id here. */
+async function connectedChannel() {
+  const { telegram, base } = sites
+  await expect.poll(() => telegram.webhook, { timeout: 30_000 }).toBeDefined()
+  const channel = telegram.channel()
+  const owner = 7001
+  channel.roles.set(owner, 'owner')
+  const { link } = await sites.call('POST /messenger-channels', { provider: 'telegram' })
+  await telegram.says(base, owner, `/start ${payloadIn(link)}`)
+  await telegram.forwards(base, owner, channel)
+  const listed: { id: string; title: string }[] = await sites.call('GET /messenger-channels')
+  return { channel, id: listed.find(({ title }) => title === channel.title)?.id }
+}
+
+test('M02: a subscriber gets a code from the bot and is let in, a stranger is told why not', { timeout: 120_000 }, async () => {
+  const { telegram, base } = sites
+  const { channel, id } = await connectedChannel()
+  const site = await sites.published()
+  await site.access('POST /subscribers-mode', { channel_ids: [id] })
+  await site.shows(channel.title)
+  const [subscriber, stranger] = [7002, 7003]
+  channel.roles.set(subscriber, 'member')
+  for (const [person, end] of [
+    [subscriber, 'The draft of spring'],
+    [stranger, 'You are not a subscriber yet'],
+  ] as const) {
+    const page = await open(`${site.url}/spring/`, { viewport: { width: 390, height: 800 } })
+    await arrive(page, 'This site is for subscribers')
+    await page.getByText(channel.title).waitFor()
+    await page.getByRole('button', { name: 'Log in with Telegram' }).click()
+    await arrive(page, 'Get a code in Telegram')
+    const link = await page.getByRole('link', { name: 'Open Telegram (opens in a new tab)' }).getAttribute('href')
+    await telegram.says(base, person, `/start ${payloadIn(link)}`)
+    const said = telegram.sent.filter(({ to }) => to === person).at(-1)?.text ?? ''
+    await page.getByLabel('Code from the bot').fill(/\b\d{6}\b/.exec(said)?.[0] ?? '')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await arrive(page, end)
+    if (person === subscriber) await isInside(page, site)
+    else expect(await page.context().cookies()).toEqual([])
+    await page.close()
+  }
+})
