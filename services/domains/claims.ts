@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { isVerified } from '../../core/domain-state.ts'
 import { maxLookUpsPerPause, releasedDomainPeriodMs } from '../../core/limits.ts'
-import type { Allowance } from '../rate-limits.ts'
+import type { Allowance } from '../rates.ts'
 import type { HeldNames } from '../sites/subdomains.ts'
 import type { Tx } from '../transact.ts'
 import type { DomainClaim, DomainRow, WantedDomain } from './domains.ts'

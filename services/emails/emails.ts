@@ -4,7 +4,7 @@ import { maxEmailsAboutOneThing } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB, EmailOutcome } from '../../infra/db/schema.ts'
 import { emailStart } from '../../workflows/contract/emails.ts'
-import { takeAllowance } from '../rate-limits.ts'
+import { takeAllowance } from '../rates.ts'
 import type { Tx } from '../transact.ts'
 import { startWorkflow } from '../workflow-messages.ts'
 

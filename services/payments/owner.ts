@@ -1,6 +1,6 @@
 import type { CheckoutProviderName } from '../../core/payments.ts'
 import { insertNotification } from '../notifications/notifications.ts'
-import { takeAllowance } from '../rate-limits.ts'
+import { takeAllowance } from '../rates.ts'
 import type { Tx } from '../transact.ts'
 import type { CheckoutRow } from './checkouts.ts'
 

@@ -4,7 +4,7 @@ import { maxRedeliveriesPerHour, maxWaitingDeliveries, type WebhookEvent } from 
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { permitSignal } from '../../workflows/contract/webhooks.ts'
-import { takeAllowance } from '../rate-limits.ts'
+import { takeAllowance } from '../rates.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { signalWorkflows } from '../workflow-messages.ts'

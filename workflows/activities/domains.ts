@@ -5,7 +5,7 @@ import { lookUpAllowance } from '../../services/domains/claims.ts'
 import { postponeCheck, saveLookOfRun, settleDomain } from '../../services/domains/connect.ts'
 import { findDomainOfRun } from '../../services/domains/connecting.ts'
 import type { LookUpDomain } from '../../services/domains/look-up.ts'
-import { takeAllowance } from '../../services/rate-limits.ts'
+import { takeAllowance } from '../../services/rates.ts'
 import type { Services } from '../../services/services.ts'
 import type { DomainActivities } from '../contract/domains.ts'
 
