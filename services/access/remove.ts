@@ -5,10 +5,11 @@ import type { SiteRow } from '../sites/sites.ts'
 import { dropBlobs } from '../storage/blobs.ts'
 import type { Tx } from '../transact.ts'
 
-/** Deletes the logins, the codes and their emails of a site that lets nobody in any more, in small steps. May be repeated. */
+/** Deletes the logins, the codes, the members and the emails to them of a site that lets nobody in any more, in small steps. May be repeated. */
 export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> {
   await deleteInSteps(db, 'access_logins', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'access_codes', sql`site_id = ${siteId}`)
+  await deleteInSteps(db, 'members', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'mails', sql`kind in ('access_code', 'membership') and about = ${siteId}`)
 }
 

@@ -1,3 +1,5 @@
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { deployFiles, page } from '../make.ts'
@@ -6,11 +8,18 @@ import type { LoginAnswer } from './closed-site.ts'
 import { challengeOf, type MemberSite, makeMemberSite, newEmail } from './member-site.ts'
 
 const minuteMs = 60_000
+const written: string[] = []
 let w: World
 let owner: TestProject
 let second: string
 beforeAll(async () => {
-  w = await world({ edge: true })
+  const sink = new Writable({
+    write(chunk, _encoding, done) {
+      written.push(String(chunk))
+      done()
+    },
+  })
+  w = await world({ edge: true, log: pino({ level: 'trace' }, sink) })
   owner = await w.project('enterprise')
   second = await w.openSecondApi()
 })
@@ -259,4 +268,18 @@ test('M10: at a paid site an active member pays first, and the visit ends with t
   expect(Math.abs((inside?.until.getTime() ?? 0) - paid_until.getTime())).toBeLessThan(1001)
   w.advance(24 * 60 * minuteMs)
   expect(await site.visit(await site.login(email))).toBeUndefined()
+})
+
+test('E36: addresses, names, codes and proofs of members are not logged', async () => {
+  const site = await makeMemberSite(w, owner, 'members', { moderation: false, ask_name: true })
+  const email = newEmail()
+  const { challenge, code } = await site.codeFor(email)
+  const proof = await site.post(gatePaths.code, { email, challenge, code, to: '/' })
+  await site.register(proof, { name: 'Augusta Ada King' })
+  const { id } = await site.member(email)
+  const log = () => written.join('')
+  await expect.poll(log).toContain(id)
+  for (const secret of [email, 'Augusta', proof.cookie?.split('=')[1] ?? 'svc_p']) expect(log()).not.toContain(secret)
+  // other numbers of a log may hold six digits in a row
+  expect(log()).not.toMatch(new RegExp(`(?<![0-9a-f])${code}(?![0-9a-f])`))
 })

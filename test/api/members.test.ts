@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { memberActions, memberStatuses, memberTransitions } from '../../core/members.ts'
+import { gatePaths } from '../../core/visits.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { type MemberSite, makeMemberSite, newEmail } from './member-site.ts'
@@ -181,7 +182,7 @@ describe('M05: moderation', () => {
         return await moderate(id, 'block')
       }
       const [login, blocked] = await Promise.all([
-        site.post('/__svc/login/code', { email, ...entered, to: '/' }, { base: i % 2 ? w.base : second }),
+        site.post(gatePaths.code, { email, ...entered, to: '/' }, { base: i % 2 ? w.base : second }),
         block(),
       ])
       expect(blocked.status).toBe(200)
@@ -368,6 +369,27 @@ describe('M11: seats', () => {
     expect((await moderate(ids.find((id) => id !== blocked.id) ?? '', 'block')).status).toBeOneOf([200, 409])
     expect((await call('GET members')).body.seats.taken).toBeLessThan(7)
     expect((await moderate(blocked.id, 'unblock')).status).toBe(200)
+  })
+
+  test('50 parallel registrations and approvals never exceed max_seats', async () => {
+    await call('PATCH members-settings', { max_seats: 7 })
+    const ids = await Promise.all(Array.from({ length: 25 }, async () => (await add()).id))
+    const people: { email: string; challenge: string; code: string }[] = []
+    for (let i = 0; i < 25; i++) {
+      const email = newEmail()
+      people.push({ email, ...(await site.codeFor(email)) })
+    }
+    const answers = await Promise.all(
+      people.flatMap((fields, i) => [
+        site.post(gatePaths.code, { ...fields, to: '/' }, { base: i % 2 ? w.base : second }),
+        moderate(ids[i] ?? '', 'approve'),
+      ]),
+    )
+    expect(answers.filter(({ status }) => status === 200 || status === 303)).toHaveLength(7)
+    expect((await call('GET members')).body.counters).toMatchObject({
+      active: 7,
+      pending: 25 - answers.filter(({ status }) => status === 200).length,
+    })
   })
 
   test('PATCH access/opens sets max_seats at sites with members, and max_opens at others', async () => {
