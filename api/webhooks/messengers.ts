@@ -1,6 +1,7 @@
 import Router from '@koa/router'
 import { AppError, notFound } from '../../core/errors.ts'
 import { messengerNames } from '../../core/messengers.ts'
+import { noteBotRole } from '../../services/messengers/channels.ts'
 import { isFromMessenger } from '../../services/messengers/hooks.ts'
 import { takeUpdate } from '../../services/messengers/updates.ts'
 import { receiveBytes } from '../body.ts'
@@ -32,10 +33,11 @@ export function messengerHooks(deps: Deps): Router {
         hold: (bytes) => caller.hold('memory', bytes),
         waitForSlot: () => caller.waitForChunkSlot(),
       })
-      const update = await received
-        .then((body) => provider.readUpdate(parseBoundedJson(body, updateBounds)))
-        .catch(ignoreUnreadable)
-      if (update) await takeUpdate({ ...deps, db: deps.admission.databaseOf(address) }, name, update)
+      const sent = await received.then((body) => parseBoundedJson(body, updateBounds)).catch(ignoreUnreadable)
+      const [update, change] = [provider.readUpdate(sent), provider.readRoleChange(sent)]
+      const db = deps.admission.databaseOf(address)
+      if (update) await takeUpdate({ ...deps, db }, name, update)
+      if (change) await noteBotRole(db, name, change)
       koa.body = { ok: true }
     })
   }

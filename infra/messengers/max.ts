@@ -4,7 +4,7 @@ import { preferredLanguage } from '../../core/page-language.ts'
 import { cachedBot } from './bot.ts'
 import { type Call, type MessengerRequest, openCalls } from './calls.ts'
 import { numericId, shortText } from './fields.ts'
-import { type BotUpdate, type Channel, MessengerError, type MessengerProvider } from './provider.ts'
+import { type BotRoleChange, type BotUpdate, type Channel, MessengerError, type MessengerProvider } from './provider.ts'
 
 const title = 'MAX'
 
@@ -30,6 +30,7 @@ const Created = z.object({
   }),
   user_locale: locale,
 })
+const Removed = z.object({ update_type: z.literal('bot_removed'), chat_id: numericId })
 const Update = z.discriminatedUnion('update_type', [Started, Created])
 
 /** The Bot API of MAX (dev.max.ru/docs-api). */
@@ -47,11 +48,12 @@ export function openMax({ token, api }: { readonly token: string; readonly api: 
       secretHeader: 'x-max-bot-api-secret',
       deepLink: async (payload) => `https://max.ru/${encodeURIComponent((await bot()).username)}?start=${payload}`,
       readUpdate,
+      readRoleChange,
       async register({ url, secret }) {
         await ask({
           method: 'POST',
           path: '/subscriptions',
-          json: { url, secret, update_types: ['bot_started', 'message_created'] },
+          json: { url, secret, update_types: ['bot_started', 'message_created', 'bot_removed'] },
         })
       },
       async send(userId, text) {
@@ -136,4 +138,10 @@ function readUpdate(body: unknown): BotUpdate | undefined {
   const person = { user_id: sender.user_id, lang }
   if (link?.type === 'forward' && link.chat_id != null) return { ...person, said: { kind: 'forward', channel: link.chat_id } }
   return { ...person, said: { kind: 'text', text: content.text ?? '' } }
+}
+
+/** Only that the bot was removed: when it is added, it is no administrator yet. */
+function readRoleChange(body: unknown): BotRoleChange | undefined {
+  const removed = Removed.safeParse(body)
+  return removed.success ? { channel: removed.data.chat_id, isAdmin: false } : undefined
 }

@@ -22,6 +22,12 @@ export interface Channel {
   readonly url: string | null
 }
 
+/** The bot has become an administrator of a channel, or is none any more. */
+export interface BotRoleChange {
+  readonly channel: string
+  readonly isAdmin: boolean
+}
+
 /** A messenger with its bot. Every call ends within a few seconds. */
 export interface MessengerProvider {
   readonly name: MessengerName
@@ -31,6 +37,8 @@ export interface MessengerProvider {
   deepLink(payload: string): Promise<string>
   /** Undefined for what we do not look at. */
   readUpdate(body: unknown): BotUpdate | undefined
+  /** Undefined for an update about something else. */
+  readRoleChange(body: unknown): BotRoleChange | undefined
   /** Has the messenger call the address. May be repeated. */
   register(webhook: { readonly url: string; readonly secret: string }): Promise<void>
   send(userId: string, text: string): Promise<void>

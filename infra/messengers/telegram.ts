@@ -4,7 +4,7 @@ import { preferredLanguage } from '../../core/page-language.ts'
 import { cachedBot } from './bot.ts'
 import { type Call, openCalls } from './calls.ts'
 import { numericId, publicName, shortText } from './fields.ts'
-import { type BotUpdate, type Channel, MessengerError, type MessengerProvider } from './provider.ts'
+import { type BotRoleChange, type BotUpdate, type Channel, MessengerError, type MessengerProvider } from './provider.ts'
 
 const title = 'Telegram'
 /** Calls of the webhook at the same time; fewer than the requests of one address that are admitted. */
@@ -20,6 +20,8 @@ const Message = z.object({
 })
 const Update = z.object({ message: Message })
 const Member = z.object({ status: z.string(), is_member: z.boolean().optional() })
+
+const RoleChange = z.object({ my_chat_member: z.object({ chat: Chat, new_chat_member: Member }) })
 
 /** How Telegram says that the person was never in the channel, which is no failure. */
 const unknownPerson = /user not found|member not found|participant_id_invalid|user_not_participant|user_id_invalid/i
@@ -47,8 +49,9 @@ export function openTelegram({ token, api }: { readonly token: string; readonly 
       secretHeader: 'x-telegram-bot-api-secret-token',
       deepLink: async (payload) => `https://t.me/${encodeURIComponent((await bot()).username)}?start=${payload}`,
       readUpdate,
+      readRoleChange,
       async register({ url, secret }) {
-        const wanted = { allowed_updates: ['message'], max_connections: maxConnections }
+        const wanted = { allowed_updates: ['message', 'my_chat_member'], max_connections: maxConnections }
         await ask('setWebhook', { url, secret_token: secret, ...wanted })
       },
       async send(userId, text) {
@@ -111,4 +114,11 @@ function readUpdate(body: unknown): BotUpdate | undefined {
   if (origin?.type === 'channel' && origin.chat) return { ...person, said: { kind: 'forward', channel: origin.chat.id } }
   const payload = /^\/start(?: (.*))?$/.exec(text)
   return { ...person, said: payload ? { kind: 'start', payload: payload[1] ?? '' } : { kind: 'text', text } }
+}
+
+function readRoleChange(body: unknown): BotRoleChange | undefined {
+  const change = RoleChange.safeParse(body)
+  if (!change.success) return undefined
+  const { chat, new_chat_member } = change.data.my_chat_member
+  return chat.type === 'channel' ? { channel: chat.id, isAdmin: new_chat_member.status === 'administrator' } : undefined
 }

@@ -1,7 +1,9 @@
 import type { Selectable } from 'kysely'
 import { conflict, notFound } from '../../core/errors.ts'
+import type { MessengerName } from '../../core/messengers.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
+import type { BotRoleChange } from '../../infra/messengers/provider.ts'
 import { signOutEverybody } from '../access/visits.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { withProject } from '../projects/projects.ts'
@@ -26,6 +28,17 @@ export function findChannel(db: Db, projectId: string, id: string): Promise<Chan
     .where('project_id', '=', projectId)
     .where('id', '=', id)
     .executeTakeFirst()
+}
+
+/** Notes, for the lists of all projects that have connected the channel, whether the bot is an administrator of it. */
+export async function noteBotRole(db: Db, provider: MessengerName, { channel, isAdmin }: BotRoleChange): Promise<void> {
+  await db
+    .updateTable('messenger_channels')
+    .set({ bot_is_admin: isAdmin })
+    .where('provider', '=', provider)
+    .where('external_id', '=', channel)
+    .where('bot_is_admin', '!=', isAdmin)
+    .execute()
 }
 
 /**

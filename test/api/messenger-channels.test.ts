@@ -169,6 +169,19 @@ describe.each(['telegram', 'max'] as const)('W03: %s', (messenger: Messenger) =>
   })
 })
 
+test('E20: bot_is_admin follows what becomes of the bot, in every project that has the channel', async () => {
+  const [telegram, max] = [w.telegram.channel(), w.max.channel()]
+  for (const project of [owner, stranger]) await connect(w, project, 'telegram', telegram)
+  await connect(w, owner, 'max', max)
+  await connect(w, owner, 'telegram', w.telegram.channel())
+  const shown = async (project: TestProject) => (await listed(w, project)).map(({ bot_is_admin }) => bot_is_admin)
+  expect(await w.telegram.changesBot(w.base, telegram, 'left')).toBe(200)
+  expect([await shown(owner), await shown(stranger)]).toEqual([[false, true, true], [false]])
+  await w.max.removesBot(w.base, max)
+  await w.telegram.changesBot(w.base, telegram, 'administrator')
+  expect([await shown(owner), await shown(stranger)]).toEqual([[true, false, true], [true]])
+})
+
 test('E37: a project has at most 20 channels, of which each is connected once', async () => {
   const rows = Array.from({ length: maxChannelsPerProject - 1 }, (_, i) => ({
     project_id: owner.id,

@@ -10,6 +10,8 @@ export interface Max extends BotApi {
   starts(base: string, person: number, payload: string, lang?: string): Promise<number>
   says(base: string, person: number, text: string): Promise<number>
   forwards(base: string, person: number, channel: { readonly id: number }): Promise<number>
+  /** Somebody removes the bot from a channel. */
+  removesBot(base: string, channel: { readonly id: number }): Promise<number>
 }
 
 export async function startMax(): Promise<Max> {
@@ -43,6 +45,8 @@ export async function startMax(): Promise<Max> {
     },
     says: (base: string, person: number, text: string) =>
       api.call(base, message(person, { body: { mid: 'mid.1', seq: 1, text } })),
+    removesBot: (base: string, { id }: { readonly id: number }) =>
+      api.call(base, { update_type: 'bot_removed', timestamp: Date.now(), chat_id: id, user: user(7), is_channel: true }),
     forwards: (base: string, person: number, { id }: { readonly id: number }) =>
       api.call(
         base,

@@ -9,6 +9,8 @@ const refused = (status: number, description: string): Told => ({ status, body: 
 export interface Telegram extends BotApi {
   /** The person sends a text to the bot. */
   says(base: string, person: number, text: string, lang?: string): Promise<number>
+  /** Somebody changes what the bot is in a channel. */
+  changesBot(base: string, channel: { readonly id: number }, status: 'administrator' | 'left'): Promise<number>
   /** The person forwards a message of the channel to the bot. */
   forwards(base: string, person: number, channel: { readonly id: number; readonly title: string }): Promise<number>
 }
@@ -40,6 +42,13 @@ export async function startTelegram(): Promise<Telegram> {
   })
   return Object.assign(api, {
     says: (base: string, person: number, text: string, lang = 'en') => api.call(base, message(person, lang, { text })),
+    changesBot: (base: string, { id }: { readonly id: number }, status: string) => {
+      const user = { id: api.botId, is_bot: true, first_name: 'Plinth' }
+      const members = { old_chat_member: { status: 'member', user }, new_chat_member: { status, user } }
+      const chat = { id, type: 'channel', title: 'A channel' }
+      const from = { id: 7, is_bot: false, first_name: 'Ada' }
+      return api.call(base, { update_id: update++, my_chat_member: { chat, from, date: 0, ...members } })
+    },
     forwards: (base: string, person: number, { id, title }: { readonly id: number; readonly title: string }) => {
       const forward_origin = { type: 'channel', date: 0, message_id: 7, chat: { id, type: 'channel', title } }
       return api.call(base, message(person, 'en', { forward_origin, text: 'A post' }))
