@@ -45,6 +45,7 @@ test('L01: a new site is open, and the state says what the plan allows', async (
       max_opens: null,
       opens_count: 0,
       max_seats: null,
+      price: null,
       seats_taken: 0,
       channels: [],
       emails_count: 0,
