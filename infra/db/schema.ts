@@ -9,7 +9,7 @@ import type { ConsentMode, FormStyle, MemberStatus } from '../../core/members.ts
 import type { MessengerName } from '../../core/messengers.ts'
 import type { NotificationKind } from '../../core/notifications.ts'
 import type { PageLanguage } from '../../core/page-language.ts'
-import type { CheckoutProviderName, CheckoutStatus, PaymentProviderName } from '../../core/payments.ts'
+import type { CheckoutProviderName, CheckoutStatus, PaymentProviderName, PaymentStatus } from '../../core/payments.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 import type { VariableContext } from '../../core/variables.ts'
@@ -672,7 +672,7 @@ interface Checkouts {
 
 interface TestPayments {
   id: string
-  status: 'open' | 'paid' | 'expired' | 'refunded'
+  status: PaymentStatus['status']
   amount_minor: number
   currency: string
   description: string
