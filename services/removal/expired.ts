@@ -12,6 +12,9 @@ const dayMs = 24 * 3_600_000
 /** The use of a month is shown for that month only. */
 const usagePeriodMs = 400 * dayMs
 
+/** Payments that were not made are kept this long. */
+const checkoutKeptMs = 90 * dayMs
+
 /** The expired rows of each table. Nothing depends on when they are deleted. */
 const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   // an edge that is behind may still redirect from a former name
@@ -36,6 +39,9 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   ['notifications', sql`created_at < ${before(now, notificationPeriodMs)}`],
   // their deliveries go with them
   ['webhook_events', sql`created_at < ${before(now, webhookEventPeriodMs)}`],
+  // who pays so late is looked up by hand; the site keeps what was paid
+  ['checkouts', sql`status = 'expired' and created_at < ${before(now, checkoutKeptMs)}`],
+  ['test_payments', sql`created_at < ${before(now, usagePeriodMs)}`],
   ['git_deliveries', sql`received_at < ${before(now, deliveryPeriodMs)}`],
 ]
 
