@@ -37,7 +37,11 @@ beforeAll(async () => {
   const config = loadConfig({ ...env, PLINTH_SECRET_KEY: secretKey.toString('base64') })
   const { db } = stack.use(openDatabase(stack.use(await createDatabase()).url))
   base = {
-    ...{ config, db, clock: () => new Date(), relay: { wake: () => undefined }, log: createLogger('test', 'silent') },
+    config,
+    db,
+    clock: () => new Date(),
+    relay: { wake: () => undefined },
+    log: createLogger('test', 'silent'),
     keyring: openKeyring(secretKey),
     previewTokens: createPreviewTokens(secretKey),
     cas: undefined as never,

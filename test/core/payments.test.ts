@@ -12,11 +12,15 @@ import {
 
 const dayMs = 24 * 3_600_000
 const now = new Date('2026-03-01T00:00:00Z')
-const after = (days: number) => new Date(now.getTime() + days * dayMs)
+const inDays = (days: number) => new Date(now.getTime() + days * dayMs)
 
 const checkout = { id: 'c', site_id: 's', amount_minor: 100, currency: 'RUB' }
 const seen = (status: PaymentStatus['status'], change: Partial<PaymentStatus> = {}): PaymentStatus => ({
-  ...{ status, amount_minor: 100, currency: 'RUB', checkout_id: 'c', site_id: 's' },
+  status,
+  amount_minor: 100,
+  currency: 'RUB',
+  checkout_id: 'c',
+  site_id: 's',
   ...change,
 })
 
@@ -50,19 +54,19 @@ describe('E22: what follows from what the provider says', () => {
 
 describe('E22: the end of what was paid for', () => {
   test.each([
-    ['nothing before', { paid_at: null, paid_until: null }, 30, after(30)],
-    ['a period that runs', { paid_at: now, paid_until: after(10) }, 30, after(40)],
-    ['a period that is over', { paid_at: after(-40), paid_until: after(-10) }, 30, after(30)],
-    ['a period that runs, and now for ever', { paid_at: now, paid_until: after(10) }, null, null],
+    ['nothing before', { paid_at: null, paid_until: null }, 30, inDays(30)],
+    ['a period that runs', { paid_at: now, paid_until: inDays(10) }, 30, inDays(40)],
+    ['a period that is over', { paid_at: inDays(-40), paid_until: inDays(-10) }, 30, inDays(30)],
+    ['a period that runs, and now for ever', { paid_at: now, paid_until: inDays(10) }, null, null],
     ['for ever before', { paid_at: now, paid_until: null }, 30, null],
   ])('after %s', (_what, before, days, expected) => {
     expect(paidUntilAfter(before, days, now)).toEqual(expected)
   })
 
   test('of several payments is that of one after the other', () => {
-    const payments = [after(-100), after(-80), after(0)].map((paid_at) => ({ paid_at, period_days: 30 }))
-    expect(accessOfPayments(payments)).toEqual({ paid_at: after(0), paid_until: after(30) })
-    expect(accessOfPayments(payments.slice(0, 2)).paid_until).toEqual(after(-40))
+    const payments = [inDays(-100), inDays(-80), inDays(0)].map((paid_at) => ({ paid_at, period_days: 30 }))
+    expect(accessOfPayments(payments)).toEqual({ paid_at: inDays(0), paid_until: inDays(30) })
+    expect(accessOfPayments(payments.slice(0, 2)).paid_until).toEqual(inDays(-40))
     expect(accessOfPayments([])).toEqual({ paid_at: null, paid_until: null })
   })
 })
