@@ -27,7 +27,7 @@ import {
 import { isFromSameOrigin } from './access-request.ts'
 import { memberForms, memberSiteOf } from './members.ts'
 import { messengerForms, renew } from './messengers.ts'
-import { openPayment, paymentForms } from './payments.ts'
+import { openPayment, openPrice, paymentForms } from './payments.ts'
 
 const maxCodeLength = 20
 
@@ -45,6 +45,7 @@ export function accessRoutes(deps: Deps): Router {
   const secretKey = required(deps.config.secretKey, 'PLINTH_SECRET_KEY')
   const signers = { visits: createVisits(secretKey), proofs: createVisits(secretKey, 'proof') }
   const router = new Router({ strict: true, sensitive: true })
+  router.get(gatePaths.pay, (koa) => answering(deps, koa, (place, network) => openPrice(deps, signers, koa, { place, network })))
   for (const form of forms) {
     router.get(form.path, goToSite)
     router.post(form.path, (koa) =>

@@ -1,8 +1,9 @@
 import type { Context as Koa } from 'koa'
-import { gatePaths } from '../../core/visits.ts'
-import { provedAddress } from '../../services/members/login.ts'
+import { gatePaths, visitCookies } from '../../core/visits.ts'
+import type { GateState } from '../../infra/gate-state.ts'
 import { beginPayment } from '../../services/payments/begin.ts'
 import { showPayment } from '../../services/payments/page.ts'
+import { findPayer } from '../../services/payments/payer.ts'
 import type { Deps } from '../context.ts'
 import { type Answer, type GateForm, type Post, proofsIn, type Signers, seeOther, show, siteAt } from './access-forms.ts'
 import type { Place } from './access-request.ts'
@@ -15,21 +16,45 @@ export const paymentForms: readonly GateForm[] = [{ path: gatePaths.pay, modes: 
 const beginning: Answer = { outcome: { kind: 'page', state: { kind: 'paid' } }, asked: { kind: 'paid' } }
 
 async function takePay(post: Post): Promise<Answer> {
-  const { koa, services, place, network, to } = post
+  const { services, place, network, to } = post
   const site = memberSiteOf(post)
-  const email = await provedAddress(services, site, proofsIn(koa, place))
+  const email = await findPayer(services, site, cookiesIn(post))
   if (email === undefined) return beginning
   const begun = await beginPayment(services, site, { email, origin: place.origin, to, network })
   const asked = { kind: 'pay', email } as const
   return { outcome: begun.kind === 'begun' ? { kind: 'see', path: gatePaths.payment } : begun, asked }
 }
 
+const cookiesIn = ({ koa, place }: Post) => ({
+  visits: visitCookies(koa.get('cookie'), place.isSecure),
+  proofs: proofsIn(koa, place),
+})
+
+interface Opening {
+  readonly place: Place
+  readonly network: string
+}
+
 /** The page of a payment, to which the form and the provider lead. */
-export async function openPayment(
+export const openPayment = (deps: Deps, signers: Signers, koa: Koa, opening: Opening) =>
+  openPage(deps, signers, koa, opening, async (post, email) => {
+    const { outcome, to = '/' } = await showPayment(post.services, memberSiteOf(post), email, koa.query['back'] !== undefined)
+    show(deps, { ...post, to }, { outcome, asked: { kind: 'pay', email } })
+  })
+
+/** The page with the price, also for members who are inside and pay for the next period. */
+export const openPrice = (deps: Deps, signers: Signers, koa: Koa, opening: Opening) =>
+  openPage(deps, signers, koa, opening, async (post, email) => {
+    const state: GateState = post.site.terms.price ? { kind: 'pay', email } : { kind: 'pay_owner', email }
+    show(deps, post, { outcome: { kind: 'page', state }, asked: { kind: 'pay', email } })
+  })
+
+async function openPage(
   deps: Deps,
   signers: Signers,
   koa: Koa,
-  { place, network }: { readonly place: Place; readonly network: string },
+  { place, network }: Opening,
+  open: (post: Post, email: string) => Promise<void>,
 ): Promise<void> {
   using _caller = deps.admission.enter({ kind: 'address', id: network })
   const site = await siteAt(deps, place, network)
@@ -38,10 +63,8 @@ export async function openPayment(
   // was opened, or closed in another way, since the payment was begun
   if (lock?.mode !== 'paid') return seeOther(koa, '/')
   const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
-  const services = { ...deps, db, ...signers }
-  const post: Post = { koa, services, place, site, lock, network, fields: new Map(), to: '/' }
-  const email = await provedAddress(services, memberSiteOf(post), proofsIn(koa, place))
+  const post: Post = { koa, services: { ...deps, db, ...signers }, place, site, lock, network, fields: new Map(), to: '/' }
+  const email = await findPayer(post.services, memberSiteOf(post), cookiesIn(post))
   if (email === undefined) return show(deps, post, beginning)
-  const { outcome, to = '/' } = await showPayment(services, memberSiteOf(post), email, koa.query['back'] !== undefined)
-  show(deps, { ...post, to }, { outcome, asked: { kind: 'pay', email } })
+  await open(post, email)
 }

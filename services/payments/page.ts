@@ -1,3 +1,4 @@
+import { takesSeat } from '../../core/members.ts'
 import type { GateState } from '../../infra/gate-state.ts'
 import { checkoutSignal } from '../../workflows/contract/payments.ts'
 import { enter, type LoginServices, type MemberOutcome } from '../members/login.ts'
@@ -30,14 +31,28 @@ export async function showPayment(
 ): Promise<ShownPayment> {
   const checkout = await findNewestCheckoutOf(services.db, site.site_id, email)
   const to = checkout?.return_path
+  const returned_at = checkout?.returned_at ?? (isBack && checkout ? await noteReturn(services, checkout) : null)
+  const state = checkout && stateOf({ ...checkout, returned_at }, services.clock())
+  // who is inside and pays for the next period is led to the provider as well
+  if (state?.kind === 'paying' && returned_at === null && (await isInside(services, site.site_id, email))) {
+    return { outcome: { kind: 'page', state }, to }
+  }
   const outcome = await enter(services, site, email)
-  if (outcome.kind !== 'page' || outcome.state.kind !== 'pay' || !checkout) return { outcome, to }
-  const returned_at = checkout.returned_at ?? (isBack ? await noteReturn(services, checkout) : null)
-  const state = stateOf({ ...checkout, returned_at }, services.clock())
-  return { outcome: state ? { kind: 'page', state } : outcome, to }
+  const isAsked = outcome.kind === 'page' && outcome.state.kind === 'pay'
+  return { outcome: isAsked && state ? { kind: 'page', state } : outcome, to }
 }
 
-/** The page for a member who has no access yet; undefined for the one with the price. */
+async function isInside({ db, clock }: Services, siteId: string, email: string): Promise<boolean> {
+  const member = await db
+    .selectFrom('members')
+    .select(['status', 'paid_at', 'paid_until'])
+    .where('site_id', '=', siteId)
+    .where('email', '=', email)
+    .executeTakeFirst()
+  return member !== undefined && takesSeat(member, 'paid', clock())
+}
+
+/** The page of a payment; undefined for the one with the price. */
 function stateOf({ status, checkout_url, created_at, returned_at }: CheckoutRow, now: Date): GateState | undefined {
   if (status === 'created') return { kind: 'paying', url: null }
   if (status === 'open') {

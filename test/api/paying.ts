@@ -31,6 +31,8 @@ export interface Payer {
   pay(to?: string): Promise<LoginAnswer>
   /** Opens the page of the payment. */
   look(query?: string): Promise<LoginAnswer>
+  /** As `look`, with another cookie. */
+  lookWith(cookie: string, path?: string): (query?: string) => Promise<LoginAnswer>
   member(): Promise<any>
 }
 
@@ -58,6 +60,10 @@ export async function makePaidSite(w: World, project: TestProject, price: Price)
         proof,
         pay: (to = '/docs/') => site.post(gatePaths.pay, { to }, { headers: { cookie: proof } }),
         look: (query = '') => open(w, site.host, gatePaths.payment + query, proof),
+        lookWith:
+          (cookie, path = gatePaths.payment) =>
+          (query = '') =>
+            open(w, site.host, path + query, cookie),
         member: () => site.member(email),
       }
     },

@@ -140,6 +140,24 @@ describe('M10: a visitor who pays through the provider gets in', () => {
     await expect.poll(async () => (await payer.member()).paid_until.getTime() - paid_until.getTime(), soon).toBe(30 * dayMs)
   })
 
+  test('a member who is inside pays for the next period with the visit alone', async () => {
+    const payer = await site.payer()
+    await payAt(yookassa, 'yookassa', await begin(payer))
+    await expect.poll(async () => (await payer.look()).status, soon).toBe(303)
+    const { cookie = '' } = await payer.look()
+    const { paid_until } = await payer.member()
+    const headers = { cookie }
+    const inside: Payer = { ...payer, pay: () => site.post('/__svc/pay', { to: '/' }, { headers }), look: payer.lookWith(cookie) }
+    const shown = await payer.lookWith(cookie, '/__svc/pay')()
+    expect([shown.status, shown.body.includes('action="/__svc/pay"')]).toEqual([402, true])
+    await payAt(yookassa, 'yookassa', await begin(inside))
+    expect((await inside.look('?back')).status).toBe(303)
+    await expect.poll(async () => (await payer.member()).paid_until > paid_until, soon).toBe(true)
+    // a member who was blocked pays no more with the old visit
+    await site.changeMember(payer.email, { status: 'blocked' })
+    expect((await inside.pay()).status).toBe(403)
+  })
+
   test('E22: another price does not touch those who have paid', async () => {
     const payer = await site.payer()
     await payAt(yookassa, 'yookassa', await begin(payer))
