@@ -55,16 +55,20 @@ export const isPaidFor = ({ paid_at, paid_until }: Standing, now: Date) =>
 export const takesSeat = (member: Standing, mode: AccessMode, now: Date) =>
   member.status === 'active' && (mode !== 'paid' || isPaidFor(member, now))
 
-/** The owner approves those who have paid them, so nobody is active before. */
-const isApprovedByPayment = (mode: AccessMode, provider: PaymentProviderName | null) =>
+/** Whether members pay the owner in person, who approves them then. */
+const paysOwner = (mode: AccessMode, provider: PaymentProviderName | null) =>
   mode === 'paid' && (provider === null || provider === 'manual')
 
-/** The state of a registration that was just made. */
-export const statusOfNewMember = (
+/** The state of a registration that was just made. A payment approves it, whatever the moderation. */
+export const statusOfNewMember = ({ moderation }: { readonly moderation: boolean }, mode: AccessMode): MemberStatus =>
+  moderation || mode === 'paid' ? 'pending' : 'active'
+
+/** Whether a registration waits for a decision of the owner. */
+export const waitsForOwner = (
   { moderation }: { readonly moderation: boolean },
   mode: AccessMode,
   provider: PaymentProviderName | null,
-): MemberStatus => (moderation || isApprovedByPayment(mode, provider) ? 'pending' : 'active')
+): boolean => (mode === 'paid' ? paysOwner(mode, provider) : moderation)
 
 /** What a member who has confirmed the address gets to see; `in`: the site. @param provider of payments; null without a price */
 export function admissionOf(
@@ -74,10 +78,10 @@ export function admissionOf(
   now: Date,
 ): 'in' | 'pending' | 'rejected' | 'blocked' | 'pay' | 'pay_owner' {
   const { status } = member
+  if (status === 'rejected' || status === 'blocked') return status
   if (takesSeat(member, mode, now)) return 'in'
-  const paysOwner = isApprovedByPayment(mode, provider)
-  if (status === 'active') return paysOwner ? 'pay_owner' : 'pay'
-  return status === 'pending' && paysOwner ? 'pay_owner' : status
+  if (mode !== 'paid' || isPaidFor(member, now)) return 'pending'
+  return paysOwner(mode, provider) ? 'pay_owner' : 'pay'
 }
 
 /** The name as it is kept: one line without control characters; empty for none. Undefined when it is too long. */

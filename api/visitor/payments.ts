@@ -1,6 +1,6 @@
 import type { Context as Koa } from 'koa'
 import { gatePaths, visitCookies } from '../../core/visits.ts'
-import type { GateState } from '../../infra/gate-state.ts'
+import type { GateState } from '../../infra/gate/state.ts'
 import { beginPayment } from '../../services/payments/begin.ts'
 import { showPayment } from '../../services/payments/page.ts'
 import { findPayer } from '../../services/payments/payer.ts'
@@ -38,7 +38,7 @@ interface Opening {
 /** The page of a payment, to which the form and the provider lead. */
 export const openPayment = (deps: Deps, signers: Signers, koa: Koa, opening: Opening) =>
   openPage(deps, signers, koa, opening, async (post, email) => {
-    const { outcome, to = '/' } = await showPayment(post.services, memberSiteOf(post), email, koa.query['back'] !== undefined)
+    const { outcome, to = '/' } = await showPayment(post.services, memberSiteOf(post), email, koa.query.back !== undefined)
     show(deps, { ...post, to }, { outcome, asked: { kind: 'pay', email } })
   })
 

@@ -62,7 +62,7 @@ function parse(body: Buffer): Members | undefined {
 
 /** What the provider says is wrong, as one short line: YooKassa in `description`, Stripe in `error.message`. */
 function saidBy(members: Members | undefined): string {
-  const text = members?.['description'] ?? membersOf(members?.['error'])['message']
+  const text = members?.description ?? membersOf(members?.error).message
   if (typeof text !== 'string' || text === '') return ''
   return ` (${text
     .slice(0, maxSaidLength)

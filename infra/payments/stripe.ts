@@ -60,7 +60,7 @@ export function stripeProvider({ secretKey, webhookSecret, api, now }: StripeOpt
         body: { type: 'application/x-www-form-urlencoded', text: fields.toString() },
       })
       if (!answer) throw new PaymentError('unavailable', 'Stripe answered 404')
-      return { checkout_url: readPageUrl(answer['url']), external_id: readId(answer['id']) }
+      return { checkout_url: readPageUrl(answer.url), external_id: readId(answer.id) }
     },
     async getStatus(external_id) {
       const path = `/v1/checkout/sessions/${encodeURIComponent(external_id)}?expand[]=payment_intent.latest_charge`
@@ -72,10 +72,10 @@ export function stripeProvider({ secretKey, webhookSecret, api, now }: StripeOpt
       if (typeof header !== 'string' || !isSigned(header, raw, webhookSecret, now())) {
         throw new PaymentError('forged', 'the callback is not signed with the secret of the webhook')
       }
-      const { id, object, metadata } = membersOf(membersOf(parseCallback(raw)['data'])['object'])
+      const { id, object, metadata } = membersOf(membersOf(parseCallback(raw).data).object)
       const external_id = object === 'checkout.session' ? findId(id) : undefined
       if (external_id !== undefined) return { external_id }
-      const checkout_id = findId(membersOf(metadata)['checkout_id'])
+      const checkout_id = findId(membersOf(metadata).checkout_id)
       return checkout_id === undefined ? {} : { checkout_id }
     },
   }
@@ -115,11 +115,11 @@ function statusOf(session: Members): PaymentStatus {
 /** @throws PaymentError `unavailable` for a state that is not known */
 function stateOf({ status, payment_status, payment_intent }: Members): PaymentStatus['status'] {
   const intent = membersOf(payment_intent)
-  if (payment_status === 'paid') return membersOf(intent['latest_charge'])['refunded'] === true ? 'refunded' : 'paid'
+  if (payment_status === 'paid') return membersOf(intent.latest_charge).refunded === true ? 'refunded' : 'paid'
   if (status === 'open') return 'open'
   if (status === 'expired') return 'expired'
   // a bank transfer, for example, is under way, or has failed in the end
   if (status === 'complete')
-    return intent['status'] === 'requires_payment_method' || intent['status'] === 'canceled' ? 'expired' : 'open'
+    return intent.status === 'requires_payment_method' || intent.status === 'canceled' ? 'expired' : 'open'
   throw new PaymentError('unavailable', 'Stripe names a state of the payment that is not known')
 }

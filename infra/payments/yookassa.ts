@@ -40,8 +40,8 @@ export function yookassaProvider({ shopId, secretKey, api }: YookassaOptions): P
       })
       if (!answer) throw new PaymentError('unavailable', 'YooKassa answered 404')
       return {
-        checkout_url: readPageUrl(membersOf(answer['confirmation'])['confirmation_url']),
-        external_id: readId(answer['id']),
+        checkout_url: readPageUrl(membersOf(answer.confirmation).confirmation_url),
+        external_id: readId(answer.id),
       }
     },
     async getStatus(external_id) {
@@ -72,7 +72,7 @@ function statusOf({ status, amount, refunded_amount, metadata }: Members): Payme
   const { value, currency } = membersOf(amount)
   const amount_minor = minor(value)
   const { checkout_id, site_id } = membersOf(metadata)
-  const refunded = membersOf(refunded_amount)['value']
+  const refunded = membersOf(refunded_amount).value
   const isRefunded = status === 'succeeded' && refunded !== undefined && minor(refunded) >= amount_minor
   return {
     status: isRefunded ? 'refunded' : stateOf(status),

@@ -24,7 +24,7 @@ export function openPassword(
 export async function revealPassword(services: Pick<Services, 'db' | 'keyring'>, siteId: string): Promise<string> {
   const lock = await findLock(services.db, siteId)
   if (!lock) throw isOpen()
-  if (lock.mode !== 'password') throw conflict('the site has no password: it is closed with emailed codes')
+  if (lock.mode !== 'password') throw conflict(`the site has no password: it is closed in the mode ${lock.mode}`)
   const password = openPassword(services, lock)
   if (password === undefined) {
     throw conflict('the password cannot be read, because the secret key of the server has changed; set another one')

@@ -1,6 +1,6 @@
 import { admissionOf } from '../../core/members.ts'
 import type { Visits } from '../../infra/crypto/visits.ts'
-import type { GateState } from '../../infra/gate-state.ts'
+import type { GateState } from '../../infra/gate/state.ts'
 import {
   type AskingVisitor,
   type CodeRequest,

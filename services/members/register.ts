@@ -1,6 +1,6 @@
-import { hasMembers, maxMembers, readMemberName, statusOfNewMember } from '../../core/members.ts'
+import { hasMembers, maxMembers, readMemberName, statusOfNewMember, waitsForOwner } from '../../core/members.ts'
 import type { PageLanguage } from '../../core/page-language.ts'
-import type { GateState } from '../../infra/gate-state.ts'
+import type { GateState } from '../../infra/gate/state.ts'
 import type { LoginLock } from '../access/find-site-at.ts'
 import { findLock } from '../access/locks.ts'
 import type { Services } from '../services.ts'
@@ -53,17 +53,17 @@ export function register(
     if (await isKnown(tx, site_id, email)) return { kind: 'registered' }
     const now = services.clock()
     const settings = await findSettings(tx, site_id)
-    const status = statusOfNewMember(settings, current.mode, await findProvider(tx, site_id, current.mode))
+    const status = statusOfNewMember(settings, current.mode)
     // who has to pay takes a seat with the payment
-    const needsSeat = status === 'active' && current.mode === 'members'
-    const isFull = needsSeat && !(await hasSeat(tx, site_id, current.mode, settings.max_seats, now))
+    const isFull = status === 'active' && !(await hasSeat(tx, site_id, current.mode, settings.max_seats, now))
     if (isFull || !(await hasRoom(tx, site_id))) return { kind: 'page', state: { kind: 'seats' } }
     const name = readAnswers(settings, answers)
     if (name === undefined) return { kind: 'page', state: registerPage(email, answers) }
     const member = { site_id, project_id, email, host, lang, status, name: name || null, registered_at: now }
     const { id } = await tx.insertInto('members').values(member).returning('id').executeTakeFirstOrThrow()
     if (settings.consent_mode !== 'none') await recordConsent(tx, { id, site_id }, now)
-    await sendEmailToMember(services, tx, member, status === 'active' ? 'registered' : 'pending')
+    const isWaiting = waitsForOwner(settings, current.mode, await findProvider(tx, site_id, current.mode))
+    await sendEmailToMember(services, tx, member, isWaiting ? 'pending' : 'registered')
     tx.afterCommit(() => services.log.info({ site_id, member_id: id, status }, 'member registered'))
     return { kind: 'registered' }
   })

@@ -14,8 +14,11 @@ export async function countSeats(db: Db, siteId: string, mode: AccessMode | unde
     .selectFrom('members')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('site_id', '=', siteId)
-    .where('status', '=', 'active')
-    .$if(mode === 'paid', (query) => query.where((eb) => eb.or([eb.and(isPaidFor(eb, now)), isPaying(eb)])))
+    .where((eb) => {
+      const isActive = eb('status', '=', 'active')
+      if (mode !== 'paid') return isActive
+      return eb.or([eb.and([isActive, ...isPaidFor(eb, now)]), eb.and([eb('status', 'in', ['active', 'pending']), isPaying(eb)])])
+    })
     .executeTakeFirstOrThrow()
   return count
 }

@@ -1,5 +1,5 @@
 import { takesSeat } from '../../core/members.ts'
-import type { GateState } from '../../infra/gate-state.ts'
+import type { GateState } from '../../infra/gate/state.ts'
 import { checkoutSignal } from '../../workflows/contract/payments.ts'
 import { enter, type LoginServices, type MemberOutcome } from '../members/login.ts'
 import type { MemberSite } from '../members/register.ts'

@@ -27,7 +27,7 @@ export const testProvider = ({ db, clock }: Pick<Services, 'db' | 'clock'>, base
     return payment && statusOf(payment, clock())
   },
   parseWebhook(_headers, raw) {
-    const external_id = findId(parseCallback(raw)['id'])
+    const external_id = findId(parseCallback(raw).id)
     return external_id === undefined ? {} : { external_id }
   },
 })

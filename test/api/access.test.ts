@@ -146,7 +146,7 @@ describe('L04: the password', () => {
     const site = await makeAccess()
     await site.call('POST', '/email-mode', { json: {} })
     const { status, body } = await site.call('GET', '/password')
-    expect([status, body.message]).toEqual([409, expect.stringContaining('emailed codes')])
+    expect([status, body.message]).toEqual([409, expect.stringContaining('the mode email')])
   })
 })
 

@@ -250,7 +250,7 @@ test('M05: a member who was blocked in the meantime consents in vain', async () 
   expect(await site.member(email)).toMatchObject({ consent_version: 1 })
 })
 
-test('M10: at a paid site an active member pays first, and the visit ends with the period', async () => {
+test('M10: at a paid site a member pays first, and the visit ends with the period', async () => {
   const site = await makeMemberSite(w, owner, 'paid')
   const price = { site_id: site.id, project_id: owner.id, amount_minor: 500, currency: 'EUR', period_days: 1 }
   await w.db
@@ -259,10 +259,17 @@ test('M10: at a paid site an active member pays first, and the visit ends with t
     .execute()
   const email = newEmail()
   expect(await site.visit(await site.login(email))).toBeUndefined()
-  expect(await site.member(email)).toMatchObject({ status: 'active', paid_at: null })
+  expect(await site.member(email)).toMatchObject({ status: 'pending', paid_at: null })
   const now = w.clock()
   const paid_until = new Date(now.getTime() + 24 * 60 * minuteMs)
-  await site.changeMember(email, { paid_at: now, paid_minor: 500, paid_currency: 'EUR', paid_provider: 'test', paid_until })
+  await site.changeMember(email, {
+    status: 'active',
+    paid_at: now,
+    paid_minor: 500,
+    paid_currency: 'EUR',
+    paid_provider: 'test',
+    paid_until,
+  })
   w.advance(61_000)
   const inside = await site.visit(await site.login(email))
   expect(Math.abs((inside?.until.getTime() ?? 0) - paid_until.getTime())).toBeLessThan(1001)

@@ -28,7 +28,7 @@ beforeEach(async () => {
 
 const soon = { timeout: 30_000, interval: 50 }
 const newest = (double: PaymentDouble) => [...double.payments.values()].at(-1) as DoublePayment
-const refreshOf = ({ headers }: { headers: Record<string, unknown> }) => String(headers['refresh'])
+const refreshOf = ({ headers }: { headers: Record<string, unknown> }) => String(headers.refresh)
 
 /** Begins a payment, and waits until its page is known. */
 async function begin(payer: Payer, double = yookassa): Promise<DoublePayment> {
@@ -57,7 +57,7 @@ describe('M10: a visitor who pays through the provider gets in', () => {
     await deployFiles(w, owner, site.id, [page('the content')])
     await site.setPrice({ ...price, provider })
     const payer = await site.payer()
-    expect(await stateOf(payer)).toEqual(['active', false])
+    expect(await stateOf(payer)).toEqual(['pending', false])
     const paid = await payer.pay('/?from=shop')
     expect([paid.status, paid.headers.location]).toEqual([303, '/__svc/payment'])
     if (provider === 'test') {
@@ -218,7 +218,7 @@ describe('E37: a callback', () => {
     Object.assign(payment, change(payment))
     await payAt(yookassa, 'yookassa', payment)
     await expect.poll(async () => (await site.checkouts())[0].status, soon).toBe('refused')
-    expect(await stateOf(payer)).toEqual(['active', false])
+    expect(await stateOf(payer)).toEqual(['pending', false])
     const { body } = await w.call('GET /api/v1/notifications', { key: owner.key })
     expect(body.notifications.find((one: any) => one.site_id === site.id)).toMatchObject({
       kind: 'payment_problem',
@@ -232,7 +232,7 @@ describe('E37: a callback', () => {
     const asked = yookassa.requests.length
     expect((await sendCallback(w, 'yookassa', yookassa.callback(payment, 'paid'))).status).toBe(200)
     await expect.poll(() => yookassa.requests.length, soon).toBeGreaterThan(asked)
-    expect(await stateOf(payer)).toEqual(['active', false])
+    expect(await stateOf(payer)).toEqual(['pending', false])
   })
 
   test('about an unknown payment is answered alike, and causes no call', async () => {

@@ -9,6 +9,7 @@ import {
   readMemberName,
   statusOfNewMember,
   takesSeat,
+  waitsForOwner,
 } from '../../core/members.ts'
 
 const now = new Date('2026-09-07T10:00:00Z')
@@ -47,7 +48,7 @@ describe('M09 M10: who is let in', () => {
     ['active', over, 'paid', 'manual', 'pay_owner'],
     ['active', over, 'paid', null, 'pay_owner'],
     ['pending', unpaid, 'paid', 'manual', 'pay_owner'],
-    ['pending', unpaid, 'paid', 'stripe', 'pending'],
+    ['pending', unpaid, 'paid', 'stripe', 'pay'],
     ['pending', paid, 'paid', 'stripe', 'pending'],
     ['rejected', unpaid, 'paid', 'manual', 'rejected'],
     ['blocked', paid, 'paid', 'stripe', 'blocked'],
@@ -58,16 +59,17 @@ describe('M09 M10: who is let in', () => {
 })
 
 test.each([
-  [true, 'members', null, 'pending'],
-  [false, 'members', null, 'active'],
-  [false, 'paid', 'stripe', 'active'],
-  [true, 'paid', 'stripe', 'pending'],
-  [false, 'paid', 'manual', 'pending'],
-  [false, 'paid', null, 'pending'],
+  [true, 'members', null, 'pending', true],
+  [false, 'members', null, 'active', false],
+  [false, 'paid', 'stripe', 'pending', false],
+  [true, 'paid', 'stripe', 'pending', false],
+  [false, 'paid', 'manual', 'pending', true],
+  [false, 'paid', null, 'pending', true],
 ] as const)(
   'M03: with moderation %s at a site of mode %s with %s, a registration is %4$s',
-  (moderation, mode, provider, expected) => {
-    expect(statusOfNewMember({ moderation }, mode, provider)).toBe(expected)
+  (moderation, mode, provider, expected, waits) => {
+    expect(statusOfNewMember({ moderation }, mode)).toBe(expected)
+    expect(waitsForOwner({ moderation }, mode, provider)).toBe(waits)
   },
 )
 

@@ -6,9 +6,9 @@ import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { pageLanguages } from '../../core/page-language.ts'
-import { type GateBrand, gatePage } from '../../infra/gate-page.ts'
-import type { GateState } from '../../infra/gate-state.ts'
-import type { GateTerms } from '../../infra/gate-terms.ts'
+import { type GateBrand, gatePage } from '../../infra/gate/page.ts'
+import type { GateState } from '../../infra/gate/state.ts'
+import type { GateTerms } from '../../infra/gate/terms.ts'
 import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
 
 // Every state of the login page in a real Chromium, without the servers that lead there.
@@ -110,7 +110,7 @@ async function open(options: BrowserContextOptions): Promise<Page> {
 }
 
 /** Where screenshots are kept; nowhere by default. */
-const shots = process.env['GATE_SHOTS']
+const shots = process.env.GATE_SHOTS
 
 const looks = [
   { width: 390, lang: 'en', kind: 'card', colorScheme: 'light' },

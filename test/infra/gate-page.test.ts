@@ -1,9 +1,9 @@
 import { parseDocument } from 'htmlparser2'
 import { expect, test } from 'vitest'
 import { pageLanguages } from '../../core/page-language.ts'
-import { type GateBrand, gatePage } from '../../infra/gate-page.ts'
-import type { GateError, GateState } from '../../infra/gate-state.ts'
-import type { GateTerms } from '../../infra/gate-terms.ts'
+import { type GateBrand, gatePage } from '../../infra/gate/page.ts'
+import type { GateError, GateState } from '../../infra/gate/state.ts'
+import type { GateTerms } from '../../infra/gate/terms.ts'
 import { noTerms } from '../../services/feeds/locks.ts'
 
 const errors: readonly GateError[] = ['wrong', 'wait', 'full', 'expired', 'origin']

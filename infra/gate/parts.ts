@@ -1,11 +1,11 @@
-import { maxPasswordLength } from '../core/access.ts'
-import { escapeHtml } from '../core/html.ts'
-import { readMemberName } from '../core/members.ts'
-import { messengerTitles } from '../core/messengers.ts'
-import type { PageLanguage } from '../core/page-language.ts'
-import type { GateError, GateState } from './gate-state.ts'
-import type { GateTerms } from './gate-terms.ts'
-import { gateTexts } from './gate-texts.ts'
+import { maxPasswordLength } from '../../core/access.ts'
+import { escapeHtml } from '../../core/html.ts'
+import { readMemberName } from '../../core/members.ts'
+import { messengerTitles } from '../../core/messengers.ts'
+import type { PageLanguage } from '../../core/page-language.ts'
+import type { GateError, GateState } from './state.ts'
+import type { GateTerms } from './terms.ts'
+import { gateTexts } from './texts.ts'
 
 /** What one state of the login page is shown with. */
 export interface StepOptions {

@@ -1,8 +1,8 @@
-import { escapeHtml } from '../core/html.ts'
-import { maxMemberNameLength } from '../core/members.ts'
-import { messengerNames, messengerTitles } from '../core/messengers.ts'
-import { priceText } from '../core/money.ts'
-import { gatePaths } from '../core/visits.ts'
+import { escapeHtml } from '../../core/html.ts'
+import { maxMemberNameLength } from '../../core/members.ts'
+import { messengerNames, messengerTitles } from '../../core/messengers.ts'
+import { priceText } from '../../core/money.ts'
+import { gatePaths } from '../../core/visits.ts'
 import {
   alertOf,
   back,
@@ -21,10 +21,10 @@ import {
   maxEmailLength,
   type StateOf,
   type StepOptions,
-} from './gate-parts.ts'
-import type { GateState } from './gate-state.ts'
-import { channelsOf, consentOf, priceOf, webAddress } from './gate-terms.ts'
-import { gateTexts } from './gate-texts.ts'
+} from './parts.ts'
+import type { GateState } from './state.ts'
+import { channelsOf, consentOf, priceOf, webAddress } from './terms.ts'
+import { gateTexts } from './texts.ts'
 
 type Kind = GateState['kind']
 

@@ -1,5 +1,5 @@
-import { maxMemberNameLength } from '../core/members.ts'
-import type { GateTexts } from './gate-texts.ts'
+import { maxMemberNameLength } from '../../core/members.ts'
+import type { GateTexts } from './texts.ts'
 
 const notAnAddress = 'This is not an email address. Check it and try again.'
 const manyAddresses = 'There were too many tries. Wait a minute and ask for a code again.'

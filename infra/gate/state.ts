@@ -1,4 +1,4 @@
-import type { MessengerName } from '../core/messengers.ts'
+import type { MessengerName } from '../../core/messengers.ts'
 
 /**
  * Why a login was refused: the answer is wrong, too many were tried, no more visits are allowed, the code is too old, or the form is not from the

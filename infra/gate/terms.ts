@@ -1,9 +1,9 @@
-import { escapeHtml } from '../core/html.ts'
-import type { ConsentMode, FormStyle } from '../core/members.ts'
-import { type MessengerName, messengerTitles } from '../core/messengers.ts'
-import { type Price, priceText } from '../core/money.ts'
-import type { PageLanguage } from '../core/page-language.ts'
-import { gateTexts } from './gate-texts.ts'
+import { escapeHtml } from '../../core/html.ts'
+import type { ConsentMode, FormStyle } from '../../core/members.ts'
+import { type MessengerName, messengerTitles } from '../../core/messengers.ts'
+import { type Price, priceText } from '../../core/money.ts'
+import type { PageLanguage } from '../../core/page-language.ts'
+import { gateTexts } from './texts.ts'
 
 /** What the owner of a closed site asks of its visitors: a part of the route. */
 export interface GateTerms {

@@ -1,7 +1,7 @@
-import type { PageLanguage } from '../core/page-language.ts'
-import type { GateError, GateState } from './gate-state.ts'
-import { english } from './gate-texts-en.ts'
-import { russian } from './gate-texts-ru.ts'
+import type { PageLanguage } from '../../core/page-language.ts'
+import type { GateError, GateState } from './state.ts'
+import { english } from './texts-en.ts'
+import { russian } from './texts-ru.ts'
 
 interface StepTexts {
   /** Of the window: what the page is about. */

@@ -1,5 +1,5 @@
-import { maxMemberNameLength } from '../core/members.ts'
-import type { GateTexts } from './gate-texts.ts'
+import { maxMemberNameLength } from '../../core/members.ts'
+import type { GateTexts } from './texts.ts'
 
 const notAnAddress = 'Это не адрес электронной почты. Проверьте его и попробуйте ещё раз.'
 const manyAddresses = 'Слишком много попыток. Подождите минуту и запросите код ещё раз.'

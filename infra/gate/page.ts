@@ -1,13 +1,13 @@
-import { escapeHtml } from '../core/html.ts'
-import type { PageLanguage } from '../core/page-language.ts'
-import { gatePaths } from '../core/visits.ts'
-import { errorText, withMessenger } from './gate-parts.ts'
-import type { GateState } from './gate-state.ts'
-import { providerAddress, stepOf } from './gate-steps.ts'
-import { gateStyle } from './gate-style.ts'
-import { documentsOf, type GateTerms } from './gate-terms.ts'
-import { gateTexts } from './gate-texts.ts'
-import { pageKind } from './web-page.ts'
+import { escapeHtml } from '../../core/html.ts'
+import type { PageLanguage } from '../../core/page-language.ts'
+import { gatePaths } from '../../core/visits.ts'
+import { pageKind } from '../web-page.ts'
+import { errorText, withMessenger } from './parts.ts'
+import type { GateState } from './state.ts'
+import { providerAddress, stepOf } from './steps.ts'
+import { gateStyle } from './style.ts'
+import { documentsOf, type GateTerms } from './terms.ts'
+import { gateTexts } from './texts.ts'
 
 /** How the owner wants the login page to look: a part of the route. */
 export interface GateBrand {
