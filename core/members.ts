@@ -84,6 +84,9 @@ export function admissionOf(
   return paysOwner(mode, provider) ? 'pay_owner' : 'pay'
 }
 
+/** What the box says that a member ticks: to which documents, so that nobody agrees to other ones than were shown. */
+export const consentValue = (documents: readonly { readonly id: string }[]) => documents.map(({ id }) => id).join(' ') || 'yes'
+
 /** The name as it is kept: one line without control characters; empty for none. Undefined when it is too long. */
 export function readMemberName(text: string): string | undefined {
   const name = text.replace(/[\s\p{Cc}]+/gu, ' ').trim()

@@ -30,7 +30,7 @@ async function takeRegistration(post: Post): Promise<Answer> {
   // a longer name is refused
   const name = (fields.get('name') ?? '').slice(0, 2 * maxMemberNameLength + 1).toWellFormed()
   return {
-    outcome: await enter(services, site, email, { name, consents: fields.get('consent') === 'yes' }),
+    outcome: await enter(services, site, email, { name, consent: fields.get('consent') ?? '' }),
     asked: { kind: 'register', email, name },
   }
 }
@@ -38,6 +38,6 @@ async function takeRegistration(post: Post): Promise<Answer> {
 async function takeConsent(post: Post): Promise<Answer> {
   const { koa, services, place, fields } = post
   const cookies = { visits: visitCookies(koa.get('cookie'), place.isSecure), proofs: proofsIn(koa, place) }
-  const outcome = await consent(services, memberSiteOf(post), cookies, fields.get('consent') === 'yes')
+  const outcome = await consent(services, memberSiteOf(post), cookies, fields.get('consent') ?? '')
   return { outcome: outcome ?? beginning(post), asked: { kind: 'consent' } }
 }

@@ -81,8 +81,10 @@ export function gatePage({ lang, state, brand, terms, isOpenToAll, to: wanted }:
 const isFirst = ({ kind }: GateState) => ['password', 'email', 'members', 'paid', 'subscribers'].includes(kind)
 
 /** Whether the documents stand in the sentence with which members agree to them. */
-const namesDocuments = ({ kind }: GateState, { consent_mode }: GateTerms) =>
-  consent_mode !== 'none' && (kind === 'register' || kind === 'consent')
+function namesDocuments({ kind }: GateState, { consent_mode }: GateTerms): boolean {
+  if (kind === 'members' || kind === 'paid') return consent_mode === 'notice'
+  return consent_mode !== 'none' && (kind === 'register' || kind === 'consent')
+}
 
 /** Of pages that are no step on the way in. */
 const statuses: { readonly [Kind in GateState['kind']]?: number } = {

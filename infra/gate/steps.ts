@@ -79,7 +79,8 @@ function askingOf(state: StateOf<'password' | 'email' | 'members' | 'paid' | 'co
   const texts = gateTexts[lang]
   const { label, button } = texts[state.kind]
   const isCode = state.kind === 'code'
-  const path = gatePaths[state.kind === 'members' || state.kind === 'paid' ? 'email' : state.kind]
+  const isForMembers = state.kind === 'members' || state.kind === 'paid'
+  const path = gatePaths[isForMembers ? 'email' : state.kind]
   const hidden = hiddenInputs([['to', to], ...(isCode ? codeNames(state) : [])])
   return [
     ...(state.kind === 'paid' ? priceOf(terms, lang) : []),
@@ -88,6 +89,8 @@ function askingOf(state: StateOf<'password' | 'email' | 'members' | 'paid' | 'co
     ...alertOf(errorText(state, options)),
     hidden,
     ...fieldOf({ ...fields[state.kind], label, error: state.error, isFocused: true }),
+    // who has nothing to tick, and no name to enter, is registered with the code
+    ...(isForMembers && terms.consent_mode === 'notice' ? consentOf(terms, lang, false) : []),
     `<button>${escapeHtml(button)}</button>`,
     '</form>',
     ...(isCode ? otherWays(gatePaths.email, hidden, { ...texts.code, to }) : []),

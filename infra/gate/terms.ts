@@ -1,5 +1,5 @@
 import { escapeHtml } from '../../core/html.ts'
-import type { ConsentMode, FormStyle } from '../../core/members.ts'
+import { type ConsentMode, consentValue, type FormStyle } from '../../core/members.ts'
 import { type MessengerName, messengerTitles } from '../../core/messengers.ts'
 import { type Price, priceText } from '../../core/money.ts'
 import type { PageLanguage } from '../../core/page-language.ts'
@@ -12,7 +12,7 @@ export interface GateTerms {
   readonly name_label: string | null
   readonly consent_mode: ConsentMode
   readonly form_style: FormStyle
-  readonly documents: readonly { readonly title: string; readonly url: string }[]
+  readonly documents: readonly { readonly id: string; readonly title: string; readonly url: string }[]
   /** Null for sites without one. */
   readonly price: (Price & { readonly period_days: number | null }) | null
   readonly channels: readonly { readonly provider: MessengerName; readonly title: string; readonly url: string | null }[]
@@ -47,10 +47,10 @@ export function consentOf({ documents, consent_mode }: GateTerms, lang: PageLang
   const text = documents.length > 0 ? consents[consent_mode] : consents[`${consent_mode}WithoutDocuments`]
   const links = new Intl.ListFormat(lang).format(documents.map((one) => linkTo(one, lang)))
   const html = escapeHtml(text).replace('{documents}', () => links)
-  if (consent_mode === 'notice') return [`<p class="consent">${html}</p>`, '<input type="hidden" name="consent" value="yes">']
+  if (consent_mode === 'notice') return [`<p class="consent">${html}</p>`]
   const invalid = isMissing ? ' aria-invalid="true" aria-describedby="error"' : ''
   return [
-    `<p class="consent box"><input id="consent" name="consent" type="checkbox" value="yes"${invalid} required>`,
+    `<p class="consent box"><input id="consent" name="consent" type="checkbox" value="${escapeHtml(consentValue(documents))}"${invalid} required>`,
     `<label for="consent">${html}</label></p>`,
   ]
 }

@@ -37,7 +37,7 @@ export interface RouteTerms {
   readonly name_label: string | null
   readonly consent_mode: ConsentMode
   readonly form_style: FormStyle
-  readonly documents: readonly { readonly title: string; readonly url: string }[]
+  readonly documents: readonly { readonly id: string; readonly title: string; readonly url: string }[]
   /** Null for sites without one. */
   readonly price: RoutePrice | null
   /** Whose subscribers are let in. */
@@ -94,7 +94,7 @@ export const termsOfSite = sql<RouteTerms>`(
     'consent_mode', coalesce(asked.consent_mode, 'none'),
     'form_style', coalesce(asked.form_style, 'card'),
     'documents', coalesce((
-      select jsonb_agg(jsonb_build_object('title', title, 'url', url) order by position)
+      select jsonb_agg(jsonb_build_object('id', id, 'title', title, 'url', url) order by position)
       from site_documents where site_id = sites.id), '[]'),
     'price', (
       select jsonb_build_object('amount_minor', amount_minor, 'currency', currency, 'period_days', period_days)

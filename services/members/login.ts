@@ -15,7 +15,7 @@ import { returnTry } from '../access/login-rates.ts'
 import { generationOf } from '../access/visits.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
-import { recordConsent } from './consents.ts'
+import { hasAgreed, recordConsent } from './consents.ts'
 import { findProvider, isKnown, lockMember, type MemberRow } from './members.ts'
 import { findProvedAddress, issueProof, type WithProofs } from './proofs.ts'
 import { type MemberSite, type RegistrationAnswers, register } from './register.ts'
@@ -143,13 +143,14 @@ export interface Cookies {
 
 /**
  * Records the consent of a member, and lets the member in with it: with a visit that replaces the present one, or with a login.
+ * @param given by the box; empty when it was not ticked
  * @returns undefined for a visitor who has neither a visit nor a proof
  */
 export async function consent(
   services: LoginServices,
   site: MemberSite,
   cookies: Cookies,
-  agrees: boolean,
+  given: string,
 ): Promise<MemberOutcome | undefined> {
   const now = services.clock()
   if (isOver(site.lock, now)) return { kind: 'ended' }
@@ -167,7 +168,8 @@ export async function consent(
     const page = await pageFor(services, tx, site, member)
     if (page && page.state.kind !== 'consent') return page
     const { consent_mode } = await findSettings(tx, site_id)
-    if (!agrees && consent_mode === 'checkbox') return { kind: 'page', state: { kind: 'consent', error: 'wrong' } }
+    if (consent_mode === 'checkbox' && !(await hasAgreed(tx, site_id, given)))
+      return { kind: 'page', state: { kind: 'consent', error: 'wrong' } }
     // the owner has stopped asking
     if (consent_mode === 'none') return await admit(member)
     const consenting = { ...member, consent_version: await recordConsent(tx, member, now) }

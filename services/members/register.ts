@@ -6,7 +6,7 @@ import { findLock } from '../access/locks.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
-import { recordConsent } from './consents.ts'
+import { hasAgreed, recordConsent } from './consents.ts'
 import { sendEmailToMember } from './emails.ts'
 import { findProvider, isKnown } from './members.ts'
 import { hasSeat } from './seats.ts'
@@ -24,7 +24,8 @@ export interface MemberSite {
 /** What the form of the registration asks for. */
 export interface RegistrationAnswers {
   readonly name: string
-  readonly consents: boolean
+  /** Of the box; empty when it was not ticked. */
+  readonly consent: string
 }
 
 /** `changed`: the site is closed in another way by now. */
@@ -57,7 +58,8 @@ export function register(
     // who has to pay takes a seat with the payment
     const isFull = status === 'active' && !(await hasSeat(tx, site_id, current.mode, settings.max_seats, now))
     if (isFull || !(await hasRoom(tx, site_id))) return { kind: 'page', state: { kind: 'seats' } }
-    const name = readAnswers(settings, answers)
+    const hasConsent = settings.consent_mode !== 'checkbox' || (await hasAgreed(tx, site_id, answers?.consent ?? ''))
+    const name = hasConsent ? readName(settings, answers) : undefined
     if (name === undefined) return { kind: 'page', state: registerPage(email, answers) }
     const member = { site_id, project_id, email, host, lang, status, name: name || null, registered_at: now }
     const { id } = await tx.insertInto('members').values(member).returning('id').executeTakeFirstOrThrow()
@@ -78,9 +80,8 @@ async function hasRoom(tx: Tx, siteId: string): Promise<boolean> {
   return count < maxMembers
 }
 
-/** The name, which is empty when none is asked for. Undefined while something is missing. */
-function readAnswers({ ask_name, consent_mode }: MemberSettings, answers: RegistrationAnswers | undefined): string | undefined {
-  if (consent_mode === 'checkbox' && answers?.consents !== true) return undefined
+/** The name, which is empty when none is asked for. Undefined while it is missing. */
+function readName({ ask_name }: MemberSettings, answers: RegistrationAnswers | undefined): string | undefined {
   if (!ask_name) return ''
   return (answers && readMemberName(answers.name)) || undefined
 }

@@ -201,12 +201,17 @@ test('M03: a site has at most 10,000 members, because visitors make them', async
 
 test('M07: a member consents with the visit, and with the proof when the visit is over', async () => {
   const site = await makeMemberSite(w, owner, 'members', { moderation: false, consent_mode: 'checkbox', consent_version: 1 })
-  await w.db
+  const { id: document } = await w.db
     .insertInto('site_documents')
     .values({ site_id: site.id, project_id: owner.id, position: 0, title: 'Rules', url: 'https://example.com/rules' })
-    .execute()
+    .returning('id')
+    .executeTakeFirstOrThrow()
   const email = newEmail()
-  const inside = await site.register(await site.login(email), { consent: 'yes' })
+  const proved = await site.login(email)
+  // of a page with other documents
+  for (const consent of ['yes', site.id, `${document} ${site.id}`])
+    expect(shown(await site.register(proved, { consent }))).toEqual([401, undefined])
+  const inside = await site.register(proved, { consent: document })
   expect(await site.visit(inside)).toMatchObject({ consent: 1 })
   const { id } = await site.member(email)
   const consents = () => w.db.selectFrom('member_consents').selectAll().where('member_id', '=', id).execute()
@@ -215,8 +220,9 @@ test('M07: a member consents with the visit, and with the proof when the visit i
   const consent = (cookie: string, fields = {}) =>
     site.post(gatePaths.consent, { to: '/docs/', ...fields }, { headers: { cookie } })
   expect(shown(await consent(inside.cookie ?? ''))).toEqual([401, undefined])
-  expect(shown(await consent('', { consent: 'yes' }))).toEqual([401, undefined])
-  const again = await consent(inside.cookie ?? '', { consent: 'yes' })
+  expect(shown(await consent(inside.cookie ?? '', { consent: 'yes' }))).toEqual([401, undefined])
+  expect(shown(await consent('', { consent: document }))).toEqual([401, undefined])
+  const again = await consent(inside.cookie ?? '', { consent: document })
   expect([again.status, again.headers.location, await site.visit(again)]).toMatchObject([
     303,
     '/docs/',
@@ -227,7 +233,7 @@ test('M07: a member consents with the visit, and with the proof when the visit i
   w.advance(61_000)
   const proof = await site.login(email)
   expect(shown(proof)).toEqual([401, 'svc_p'])
-  const entered = await consent(proof.cookie ?? '', { consent: 'yes' })
+  const entered = await consent(proof.cookie ?? '', { consent: document })
   expect(await site.visit(entered)).toMatchObject({ subject: id, consent: 3 })
   expect((await site.lock()).opens_count).toBe(2)
 })

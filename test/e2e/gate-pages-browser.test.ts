@@ -48,9 +48,13 @@ const terms: GateTerms = {
   consent_mode: 'checkbox',
   form_style: 'card',
   documents: [
-    { title: 'Terms of use', url: 'https://example.com/terms' },
-    { title: 'Политика обработки персональных данных общества любителей воздушных змеев', url: 'https://example.com/privacy' },
-    { title: 'שלום', url: 'https://example.com/hello' },
+    { id: 'terms', title: 'Terms of use', url: 'https://example.com/terms' },
+    {
+      id: 'privacy',
+      title: 'Политика обработки персональных данных общества любителей воздушных змеев',
+      url: 'https://example.com/privacy',
+    },
+    { id: 'hello', title: 'שלום', url: 'https://example.com/hello' },
   ],
   price: { amount_minor: 129_050, currency: 'RUB', period_days: 31 },
   channels: [

@@ -50,8 +50,8 @@ const brand: GateBrand = {
   favicon_sha256: 'cd'.repeat(32),
 }
 const documents = [
-  { title: 'Terms of use', url: 'https://example.com/terms?a=1&b=2' },
-  { title: 'Privacy', url: 'https://example.com/privacy' },
+  { id: 'terms', title: 'Terms of use', url: 'https://example.com/terms?a=1&b=2' },
+  { id: 'privacy', title: 'Privacy', url: 'https://example.com/privacy' },
 ]
 const terms: GateTerms = {
   ask_name: true,
@@ -180,7 +180,7 @@ test('L09: what the owner and the visitor wrote is text, whatever it is', () => 
   const termsWith = (text: string): GateTerms => ({
     ...terms,
     name_label: text,
-    documents: [{ title: text, url: `https://x.test/?${text}` }],
+    documents: [{ id: text, title: text, url: `https://x.test/?${text}` }],
     channels: [{ provider: 'max', title: text, url: `https://max.ru/${text}` }],
   })
   const tagsOf = (html: string) => [...html.matchAll(/<([a-z0-9]+)/g)].map(([, name]) => name)
@@ -211,7 +211,10 @@ test('M08: every page before the login links to the documents, in new tabs that 
 })
 
 test.each(['http://example.com/a', 'javascript:alert(1)', 'data:text/html,x', '/terms', ''])('M08: %s is no link', (url) => {
-  const html = htmlOf({ kind: 'members' }, { terms: { ...terms, documents: [{ title: 'Terms', url }], channels: [] } })
+  const html = htmlOf(
+    { kind: 'members' },
+    { terms: { ...terms, documents: [{ id: 'terms', title: 'Terms', url }], channels: [] } },
+  )
   expect(html).toContain('<li><bdi>Terms</bdi></li>')
   expect(html).not.toContain('<a ')
 })
@@ -226,13 +229,22 @@ test('M06: the registration asks for what the owner wants to know', () => {
   expect(htmlOf(register, { terms: { ...terms, ask_name: false } })).not.toContain('id="field"')
 })
 
+test('M06: who has nothing to tick is told on the first page', () => {
+  for (const kind of ['members', 'paid'] as const) {
+    const of = (consent_mode: GateTerms['consent_mode']) => htmlOf({ kind }, { terms: { ...terms, consent_mode } })
+    expect(of('notice')).toMatch(/By continuing, you agree to <a .*Terms of use.*<button>/s)
+    expect([of('checkbox'), of('none')].map((html) => html.includes('you agree'))).toEqual([false, false])
+  }
+})
+
 test('M06: members consent with a box, with the button, or not at all', () => {
   for (const state of [{ kind: 'consent' }, { kind: 'register', email, name: '' }] as const) {
     const of = (consent_mode: GateTerms['consent_mode'], more = documents) =>
       htmlOf(state, { terms: { ...terms, consent_mode, documents: more } })
-    expect(of('checkbox')).toContain('<input id="consent" name="consent" type="checkbox" value="yes" required>')
+    expect(of('checkbox')).toContain('<input id="consent" name="consent" type="checkbox" value="terms privacy" required>')
     expect(of('checkbox')).toMatch(/<label for="consent">I agree to <a .*Terms of use.*<\/a> and <a .*Privacy.*<\/a><\/label>/)
-    expect(of('notice')).toMatch(/By continuing, you agree to <a .*<input type="hidden" name="consent" value="yes">/s)
+    expect(of('checkbox', [])).toContain('type="checkbox" value="yes" required>')
+    expect(of('notice')).toMatch(/By continuing, you agree to <a .*Terms of use/s)
     expect(of('none')).not.toContain('name="consent"')
     expect(of('checkbox', [])).toContain('I agree that this site stores what I have entered')
   }
