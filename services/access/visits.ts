@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { AccessMode } from '../../core/access.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { Tx } from '../transact.ts'
 
 /** The generations that travel with the route of a site to every edge. */
@@ -40,9 +41,9 @@ export async function endVisits(tx: Tx, { site_id, modes }: VisitsOf, subjects: 
   if (count > maxGenerations) await signOutEverybody(tx, { site_id, modes })
 }
 
-/** The generation of the visits of a subject, which may not be ended until the transaction ends: its row is locked. */
-export async function generationOf(tx: Tx, siteId: string, subject: string): Promise<number> {
-  const raised = await tx
+/** The lowest generation of the visits of a subject that is let in. Who grants a visit has locked the subject's row, so that nobody ends it meanwhile. */
+export async function generationOf(db: Db, siteId: string, subject: string): Promise<number> {
+  const raised = await db
     .selectFrom('access_generations')
     .select('generation')
     .where('site_id', '=', siteId)

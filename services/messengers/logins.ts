@@ -9,11 +9,12 @@ import { type BotUpdate, isAway } from '../../infra/messengers/provider.ts'
 import type { LoginLock } from '../access/find-site-at.ts'
 import { countOpen, grantVisit, isOver, isSameSecret, type LoginOutcome, type Visitor, type Waiting } from '../access/login.ts'
 import { failureRates, returnTry, takeRates, takeTry } from '../access/login-rates.ts'
+import { generationOf } from '../access/visits.ts'
 import { transact } from '../transact.ts'
 import { askMembership } from './memberships.ts'
 import { codeRates, linkRates, membershipRates } from './rates.ts'
 import type { MessengerServices } from './services.ts'
-import { generationOf, saveSubscriber } from './subscribers.ts'
+import { saveSubscriber } from './subscribers.ts'
 
 // The code goes to whoever opens the link, and lets in whoever types it: a link that is passed on gives nothing to the one who passed it on,
 // unless the code comes back. The page learns nothing of what happens in the messenger.

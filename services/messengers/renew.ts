@@ -4,10 +4,11 @@ import type { Visit, Visits } from '../../infra/crypto/visits.ts'
 import type { LoginLock } from '../access/find-site-at.ts'
 import { type GrantedVisit, grantVisit, isOver } from '../access/login.ts'
 import { takeRates } from '../access/login-rates.ts'
+import { generationOf } from '../access/visits.ts'
 import { askMembership } from './memberships.ts'
 import { membershipRates } from './rates.ts'
 import type { MessengerServices } from './services.ts'
-import { changeSubscriber, findSubscriber, generationOf, type SubscriberRow } from './subscribers.ts'
+import { changeSubscriber, findSubscriber, type SubscriberRow } from './subscribers.ts'
 
 /** A visit that ends so soon is renewed as if it were over, because the clock of the edge may be ahead. */
 const soonMs = 60_000

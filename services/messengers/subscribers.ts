@@ -41,14 +41,3 @@ export async function changeSubscriber(
 ): Promise<void> {
   await db.updateTable('subscribers').set(change).where('id', '=', id).execute()
 }
-
-/** The lowest generation of visits of the subject that is let in. */
-export async function generationOf(db: Db, siteId: string, subject: string): Promise<number> {
-  const raised = await db
-    .selectFrom('access_generations')
-    .select('generation')
-    .where('site_id', '=', siteId)
-    .where('subject', '=', subject)
-    .executeTakeFirst()
-  return raised?.generation ?? 0
-}
