@@ -77,13 +77,13 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
   }
 
   function decide(lock: RouteLock, place: VisitPlace, headers: IncomingHttpHeaders, isSecure: boolean): Decision {
-    const now = new Date()
+    const nowMs = Date.now()
     // an instant that does not parse is no reason to let anybody in
-    if (lock.expires_at !== null && !(now.getTime() < Date.parse(lock.expires_at))) return 'ended'
+    if (lock.expires_at !== null && !(nowMs < Date.parse(lock.expires_at))) return 'ended'
     let decision: Decision = 'closed'
     for (const text of visitCookies(headers.cookie ?? '', isSecure)) {
       const visit = read(place, text)
-      const reached = visit === undefined ? 'closed' : reachedBy(visit, lock, now)
+      const reached = visit === undefined ? 'closed' : reachedBy(visit, lock, nowMs)
       if (reached === 'pass') return reached
       if (reached !== 'closed') decision = reached
     }
@@ -121,10 +121,10 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
  */
 type Decision = 'pass' | 'consent' | 'renew' | 'closed' | 'ended'
 
-function reachedBy({ subject, generation, consent, until }: Visit, lock: RouteLock, now: Date): Exclude<Decision, 'ended'> {
+function reachedBy({ subject, generation, consent, until }: Visit, lock: RouteLock, nowMs: number): Exclude<Decision, 'ended'> {
   if (!(generation >= lowestGeneration(lock, subject))) return 'closed'
-  if (!(now < until)) return lock.mode === 'subscribers' && isRenewable(until, now) ? 'renew' : 'closed'
-  return asksForConsent(lock) && !(consent >= lock.consent_version) ? 'consent' : 'pass'
+  if (!(nowMs < until.getTime())) return lock.mode === 'subscribers' && isRenewable(until, new Date(nowMs)) ? 'renew' : 'closed'
+  return !(consent >= lock.consent_version) && asksForConsent(lock) ? 'consent' : 'pass'
 }
 
 const asksForConsent = ({ mode, terms }: RouteLock) => hasMembers(mode) && terms.consent_mode !== 'none'
