@@ -131,7 +131,7 @@ test('22: kill -9 of api, worker and PostgreSQL while visitors pay: access is wh
     })
   }
   const expected = fates.map(
-    (fate) => ({ paid: 'active paid', refunded: 'blocked unpaid', expired: 'active unpaid' })[fate as 'paid'] ?? 'active paid',
+    (fate) => ({ paid: 'active paid', refunded: 'blocked unpaid', expired: 'pending unpaid' })[fate as 'paid'] ?? 'active paid',
   )
   let last: string[] = []
   const isSettled = async () => {
