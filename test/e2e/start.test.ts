@@ -183,8 +183,8 @@ test('B01 B03 B05: a Vite React project as its own generator makes it is built o
   await writeFile(join(app, 'public', 'marker.txt'), 'from vite')
   expect(await deploy(app)).toMatchObject({ status: 'active', error: null, build_mode: 'build' })
   const site = started.line('Site')
-  const { page } = await get(`${site}/`)
-  const script = /src="(\/assets\/[^"]+\.js)"/.exec(page)?.[1]
+  let script: string | undefined
+  await expect.poll(async () => (script = /src="(\/assets\/[^"]+\.js)"/.exec((await get(`${site}/`)).page)?.[1])).toBeDefined()
   expect(await get(site + script)).toMatchObject({ status: 200, type: expect.stringContaining('javascript') })
   expect((await get(`https://plinth-demo.plinth.localhost:${ports.https}/marker.txt`)).page).toBe('from vite')
 }, 300_000)

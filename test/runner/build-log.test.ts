@@ -188,5 +188,6 @@ test('1: a log that takes the reader too long goes on with the lines of the runn
   append('never read')
   log.line('failed: token=ghp_0123456789abcdefghijABCDEFGHIJ012345')
   await log.close()
-  expect(await read()).toBe('first\nfailed: token=[masked]\n')
+  // what was read of the token lines before the deadline stays
+  expect(await read()).toMatch(/^first\n(?:eyJ\n)*failed: token=\[masked\]\n$/)
 })
