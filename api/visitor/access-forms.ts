@@ -127,6 +127,11 @@ export async function receiveForm(
   show(deps, post, await take(post))
 }
 
+const maxTypedCodeLength = 20
+
+/** The code in a form, without the spaces and hyphens that visitors put between its digits. */
+export const typedCode = (fields: Post['fields']) => (fields.get('code') ?? '').slice(0, maxTypedCodeLength).replace(/[\s-]/g, '')
+
 /** Why a form is shown again. */
 const errors = { wrong: 'wrong', malformed: 'wrong', full: 'full', expired: 'expired', wait: 'wait' } as const satisfies Record<
   string,

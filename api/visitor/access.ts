@@ -23,13 +23,12 @@ import {
   seeOther,
   showPage,
   siteAt,
+  typedCode,
 } from './access-forms.ts'
 import { isFromSameOrigin } from './access-request.ts'
 import { memberForms, memberSiteOf } from './members.ts'
 import { messengerForms, renew } from './messengers.ts'
 import { openPayment, openPrice, paymentForms } from './payments.ts'
-
-const maxCodeLength = 20
 
 const forms: readonly GateForm[] = [
   { path: gatePaths.password, modes: ['password'], take: takePassword },
@@ -106,7 +105,7 @@ async function takeCode(post: Post): Promise<Answer> {
   const email = (fields.get('email') ?? '').trim().toLowerCase()
   const asked = codeState(fields, email)
   if (!asked) return { outcome: { kind: 'malformed' }, asked: { kind: hasMembers(lock.mode) ? lock.mode : 'email' } }
-  const code = (fields.get('code') ?? '').slice(0, maxCodeLength).replace(/[\s-]/g, '')
+  const code = typedCode(fields)
   const entered = { challenge: asked.challenge, email, code }
   const outcome = hasMembers(lock.mode)
     ? await loginMember(services, memberSiteOf(post), visitorOf(post), entered)

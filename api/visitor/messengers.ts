@@ -7,10 +7,8 @@ import type { Visits } from '../../infra/crypto/visits.ts'
 import { beginMessengerLogin, findBegunLogin, loginWithMessenger } from '../../services/messengers/logins.ts'
 import { renewVisit } from '../../services/messengers/renew.ts'
 import type { Deps } from '../context.ts'
-import { type Answer, type GateForm, type Post, seeOther, showPage, siteAt } from './access-forms.ts'
+import { type Answer, type GateForm, type Post, seeOther, showPage, siteAt, typedCode } from './access-forms.ts'
 import type { Place } from './access-request.ts'
-
-const maxCodeLength = 20
 
 /** The forms of the login page of sites that let subscribers in. */
 export const messengerForms: readonly GateForm[] = [
@@ -38,7 +36,7 @@ async function takeMessengerCode({ services, lock, place, network, fields }: Pos
   const asked = { kind: 'subscribers' } as const
   const challenge = fields.get('challenge') ?? ''
   if (!isUuid(challenge)) return { outcome: { kind: 'malformed' }, asked }
-  const code = (fields.get('code') ?? '').slice(0, maxCodeLength).replace(/[\s-]/g, '')
+  const code = typedCode(fields)
   const outcome = await loginWithMessenger(services, lock, { host: place.host, network }, { challenge, code })
   if (outcome.kind === 'stranger' || outcome.kind === 'away') {
     return { outcome: { kind: 'page', state: { kind: outcome.kind } }, asked }
