@@ -1,7 +1,6 @@
 import { generationOf } from '../access/visits.ts'
 import { type Cookies, type LoginServices, provedAddress } from '../members/login.ts'
 import type { MemberSite } from '../members/register.ts'
-import { transact } from '../transact.ts'
 
 /** The address of a visitor who wants to pay: a confirmed one, or that of a member who is inside and pays before the period is over. */
 export async function findPayer(services: LoginServices, site: MemberSite, cookies: Cookies): Promise<string | undefined> {
@@ -12,16 +11,14 @@ export async function findPayer(services: LoginServices, site: MemberSite, cooki
   for (const text of cookies.visits) {
     const visit = services.visits.read({ site_id, host, epoch: lock.epoch }, text)
     if (!visit || visit.until <= now) continue
-    return await transact(services, async (tx) => {
-      const member = await tx
-        .selectFrom('members')
-        .select('email')
-        .where('site_id', '=', site_id)
-        .where('id', '=', visit.subject)
-        .executeTakeFirst()
-      const isOver = visit.generation < (await generationOf(tx, site_id, visit.subject))
-      return isOver ? undefined : member?.email
-    })
+    const member = await services.db
+      .selectFrom('members')
+      .select('email')
+      .where('site_id', '=', site_id)
+      .where('id', '=', visit.subject)
+      .executeTakeFirst()
+    const isOver = visit.generation < (await generationOf(services.db, site_id, visit.subject))
+    return isOver ? undefined : member?.email
   }
   return undefined
 }
