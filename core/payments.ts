@@ -100,6 +100,8 @@ export interface PaidAccess {
   readonly paid_until: Date | null
 }
 
+export const nothingPaid: PaidAccess = { paid_at: null, paid_until: null }
+
 /** The end of the access after one more payment: its period follows the present one, when that is not over. Null for ever. */
 export function paidUntilAfter({ paid_at, paid_until }: PaidAccess, periodDays: number | null, now: Date): Date | null {
   if (periodDays === null || (paid_at !== null && paid_until === null)) return null
@@ -111,7 +113,7 @@ export function paidUntilAfter({ paid_at, paid_until }: PaidAccess, periodDays: 
 export function accessOfPayments(
   payments: readonly { readonly paid_at: Date; readonly period_days: number | null }[],
 ): PaidAccess {
-  let access: PaidAccess = { paid_at: null, paid_until: null }
+  let access = nothingPaid
   for (const { paid_at, period_days } of payments) {
     access = { paid_at, paid_until: paidUntilAfter(access, period_days, paid_at) }
   }

@@ -1,5 +1,6 @@
 import { conflict, notFound, unprocessable } from '../../core/errors.ts'
 import { isPaidFor, type MemberAction, memberModes, memberTransitions, takesSeat } from '../../core/members.ts'
+import { nothingPaid, paidUntilAfter } from '../../core/payments.ts'
 import { findLock, type LockRow } from '../access/locks.ts'
 import { findPrice, type Price } from '../access/prices.ts'
 import { endVisits } from '../access/visits.ts'
@@ -70,13 +71,12 @@ function paymentOf(price: Price | undefined, payment: OwnersPayment | undefined,
   if (price?.provider !== 'manual') return refusePayment(payment)
   if (!payment) throw unprocessable('members pay you: give amount_minor and currency of what the member has paid')
   const { amount_minor, currency } = payment
-  const periodMs = price.period_days === null ? null : price.period_days * 24 * 3_600_000
   return {
     paid_at: now,
     paid_minor: amount_minor,
     paid_currency: currency,
     paid_provider: 'manual',
-    paid_until: periodMs === null ? null : new Date(now.getTime() + periodMs),
+    paid_until: paidUntilAfter(nothingPaid, price.period_days, now),
   } as const
 }
 

@@ -1,4 +1,4 @@
-import { accessOfPayments, type PaymentStatus, paidUntilAfter, settlementOf } from '../../core/payments.ts'
+import { accessOfPayments, nothingPaid, type PaymentStatus, paidUntilAfter, settlementOf } from '../../core/payments.ts'
 import type { BegunPayment } from '../../infra/payments/provider.ts'
 import { endVisits } from '../access/visits.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -70,7 +70,7 @@ export function settle(
 
 async function pay(tx: Tx, checkout: CheckoutRow, payer: Payer, now: Date): Promise<void> {
   const { id, amount_minor, currency, provider, period_days } = checkout
-  const paid_until = paidUntilAfter(payer ?? { paid_at: null, paid_until: null }, period_days, now)
+  const paid_until = paidUntilAfter(payer ?? nothingPaid, period_days, now)
   await tx.updateTable('checkouts').set({ status: 'paid', paid_at: now, paid_until }).where('id', '=', id).execute()
   if (!payer) return await notifyOfPayment(tx, checkout, 'without_member', now)
   const payment = { paid_at: now, paid_minor: amount_minor, paid_currency: currency, paid_provider: provider, paid_until }
@@ -105,13 +105,13 @@ async function refund(tx: Tx, checkout: CheckoutRow, payer: Payer, now: Date): P
       : undefined
   await tx
     .updateTable('members')
-    .set(left ?? { ...nothingPaid, status: blocked(payer) })
+    .set(left ?? { ...withoutPayment, status: blocked(payer) })
     .where('id', '=', payer.id)
     .execute()
   await endVisits(tx, { site_id, modes: ['members', 'paid'] }, [payer.id], now)
   await bumpRoutes(tx, { site_id })
 }
 
-const nothingPaid = { paid_at: null, paid_minor: null, paid_currency: null, paid_provider: null, paid_until: null } as const
+const withoutPayment = { ...nothingPaid, paid_minor: null, paid_currency: null, paid_provider: null }
 
 const blocked = ({ status }: MemberRow) => (status === 'rejected' ? 'rejected' : 'blocked')
