@@ -108,14 +108,14 @@ interface Place extends Pick<Opened, 'epoch' | 'expires_at'> {
   readonly host: string
 }
 
-/** How long a visit lasts, when that is not the usual length. */
+/** How long a visit lasts, when it may be shorter than usual. */
 export interface Lasting {
-  readonly until: Date
+  readonly until: Date | null
   /** Whether the cookie outlives the visit, so that it can be renewed. */
-  readonly isRenewable: boolean
+  readonly isRenewable?: boolean
 }
 
-/** A visit of the usual length, or until the lock ends. */
+/** A visit of the usual length, which ends earlier when the lock ends, or when `lasting` says so. */
 export function grantVisit(
   visits: Visits,
   { expires_at, ...place }: Place,
@@ -123,10 +123,10 @@ export function grantVisit(
   now: Date,
   lasting?: Lasting,
 ): GrantedVisit {
-  const longest = new Date(now.getTime() + visitPeriodMs)
-  const until = earliest(lasting?.until ?? longest, expires_at)
+  const longest = earliest(new Date(now.getTime() + visitPeriodMs), expires_at)
+  const until = earliest(longest, lasting?.until ?? null)
   const cookie = visits.issue({ site_id: place.site_id, host: place.host, epoch: place.epoch }, { ...who, until })
-  const keptUntil = lasting?.isRenewable ? earliest(longest, expires_at) : until
+  const keptUntil = lasting?.isRenewable ? longest : until
   return { kind: 'granted', cookie, maxAgeSeconds: Math.max(1, Math.floor((keptUntil.getTime() - now.getTime()) / 1000)) }
 }
 

@@ -125,14 +125,13 @@ async function grant(
   member: MemberRow,
   lockEnd: Date | null,
 ): Promise<GrantedVisit> {
-  const ends = [lockEnd, lock.mode === 'paid' ? member.paid_until : null].filter((end) => end !== null)
-  const expires_at = ends.toSorted((a, b) => a.getTime() - b.getTime())[0] ?? null
   const who = {
     subject: member.id,
     generation: await generationOf(tx, site_id, member.id),
     consent: member.consent_version,
   }
-  return grantVisit(visits, { site_id, host, epoch: lock.epoch, expires_at }, who, clock())
+  const until = lock.mode === 'paid' ? member.paid_until : null
+  return grantVisit(visits, { site_id, host, epoch: lock.epoch, expires_at: lockEnd }, who, clock(), { until })
 }
 
 /** The visitor behind a form: a member with a visit, or an address with a proof. */
