@@ -1,11 +1,10 @@
-import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
+import { sha256Hex } from '../infra/crypto/sha256.ts'
 import type { Logger } from '../infra/log.ts'
 import { replaceFile } from '../infra/replace-file.ts'
 
 const kept = 3
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 export interface SnapshotOptions<T> {
   readonly dir: string
@@ -135,7 +134,7 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
       const before = await newestFirst()
       const number = Number(numbered.exec(before[0] ?? '')?.[1] ?? 0) + 1
       const file = join(dir, `${name}-${String(number).padStart(12, '0')}.json`)
-      await replaceFile(file, `${format} ${sha256(body)}\n${body}\n`, { mode: 0o600 })
+      await replaceFile(file, `${format} ${sha256Hex(body)}\n${body}\n`, { mode: 0o600 })
       newest = file
       await confirm(confirmedMs)
       for (const file of before.slice(kept - 1)) await rm(join(dir, file), { force: true })
@@ -146,6 +145,6 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
 /** Undefined when the snapshot is incomplete. */
 function readEntries(text: string, format: string): unknown {
   const [header, body = '', end, ...more] = text.split('\n')
-  if (header !== `${format} ${sha256(body)}` || end !== '' || more.length > 0) return undefined
+  if (header !== `${format} ${sha256Hex(body)}` || end !== '' || more.length > 0) return undefined
   return JSON.parse(body)
 }

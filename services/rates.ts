@@ -15,6 +15,14 @@ export interface Rate extends Limit {
 
 export type RateTable = 'form_rates' | 'access_rates'
 
+/** A rate of logins, of payments, or of what belongs to them. */
+export const accessRate = (key: string, limit: number, periodMs: number): Rate => ({
+  table: 'access_rates',
+  key,
+  limit,
+  periodMs,
+})
+
 /** The rate of a project. */
 export interface Allowance extends Limit {
   readonly project_id: string

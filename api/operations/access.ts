@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomInt } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { z } from 'zod'
 import {
   type ExpiryChange,
@@ -10,6 +10,7 @@ import {
   passwordLevels,
 } from '../../core/access.ts'
 import { unprocessable } from '../../core/errors.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import { closeSite, findLock, isOpen, openSite, setBypass, setExpiry, setOpens } from '../../services/access/locks.ts'
 import { closeWithPassword, revealPassword } from '../../services/access/passwords.ts'
 import { readAccess, requirePlanForAccess } from '../../services/access/state.ts'
@@ -237,7 +238,7 @@ export const rotate_access_bypass = operation({
     if (!lock) throw isOpen()
     requirePlanForAccess(lock.mode, ctx.caller.plan, site)
     const token = randomBytes(32).toString('base64url')
-    await setBypass(ctx, site, createHash('sha256').update(token).digest('hex'))
+    await setBypass(ctx, site, sha256Hex(token))
     return { token }
   },
 })

@@ -1,8 +1,9 @@
-import { createHash, randomInt, randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { accessCodeEmail } from '../../core/access-emails.ts'
 import { codeDigits, codePeriodMs, maxCodeTries } from '../../core/access-login.ts'
 import type { PageLanguage } from '../../core/page-language.ts'
 import { isUuid } from '../../core/uuid.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { sendEmailToVisitor } from '../emails/emails.ts'
 import type { Services } from '../services.ts'
@@ -13,6 +14,9 @@ import { codeRates, failureRates, type Try, takeRates, takeTry } from './login-r
 
 // Whether an address is known must show neither in an answer nor in how long it takes. Asking for a code therefore runs the same statements for
 // every address; what differs is handed back as work for after the answer.
+
+/** Makes a code that a visitor types. */
+export const makeCode = () => String(randomInt(10 ** codeDigits)).padStart(codeDigits, '0')
 
 /** A visitor with what the login log tells of it. */
 export interface CodeVisitor extends Visitor {
@@ -52,10 +56,10 @@ export async function issueCode(
 ): Promise<CodeRequest> {
   const now = services.clock()
   if (isOver(lock, now)) return { kind: 'ended' }
-  const taken = await takeRates(services, codeRates({ site_id, network }, sha256(email)), now)
+  const taken = await takeRates(services, codeRates({ site_id, network }, sha256Hex(email)), now)
   if ('until' in taken) return { kind: 'wait', until: taken.until }
   const id = randomUUID()
-  const code = String(randomInt(10 ** codeDigits)).padStart(codeDigits, '0')
+  const code = makeCode()
   await transact(services, async (tx) => {
     await tx
       .deleteFrom('access_codes')
@@ -66,7 +70,7 @@ export async function issueCode(
       .execute()
     await tx
       .insertInto('access_codes')
-      .values({ id, site_id, email, code_sha256: sha256(id + code), created_at: now })
+      .values({ id, site_id, email, code_sha256: sha256Hex(id + code), created_at: now })
       .execute()
   })
   const { from: sender } = services.config.mail
@@ -110,7 +114,7 @@ export async function tryCode(
   if ('until' in tried) return { kind: 'wait', until: tried.until }
   const found = isUuid(challenge) ? await countTry(services.db, { site_id, id: challenge, email }, now) : undefined
   if (!found) return { kind: 'expired', isKnown: false }
-  if (isSameSecret(sha256(challenge + code), found.code_sha256)) return { kind: 'right', tried }
+  if (isSameSecret(sha256Hex(challenge + code), found.code_sha256)) return { kind: 'right', tried }
   return { kind: found.tries < maxCodeTries ? 'wrong' : 'expired', isKnown: true }
 }
 
@@ -146,5 +150,3 @@ export async function confirmCode(tx: Tx, challenge: string, now: Date): Promise
     .executeTakeFirst()
   return confirmed !== undefined
 }
-
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')

@@ -1,5 +1,5 @@
 import type { Db } from '../../infra/db/database.ts'
-import { findFreeAt, type Rate, returnRate, takeRate } from '../rates.ts'
+import { accessRate, findFreeAt, type Rate, returnRate, takeRate } from '../rates.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
 
@@ -9,8 +9,6 @@ import { transact } from '../transact.ts'
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const pauseMs = 30_000
-
-const rate = (key: string, limit: number, periodMs: number): Rate => ({ table: 'access_rates', key, limit, periodMs })
 
 /** Who tries to log in to which site. */
 export interface Trying {
@@ -22,19 +20,19 @@ export interface Trying {
 /** The rates of failed logins; a guessed code needs no rate of its site, because each code has few tries. */
 export const failureRates = {
   password: ({ site_id, network }: Trying) => [
-    rate(`failures:${site_id}:${network}`, 10, 15 * minuteMs),
-    rate(`failures:${site_id}`, 200, hourMs),
+    accessRate(`failures:${site_id}:${network}`, 10, 15 * minuteMs),
+    accessRate(`failures:${site_id}`, 200, hourMs),
   ],
-  code: ({ site_id, network }: Trying) => [rate(`failures:${site_id}:${network}`, 10, 15 * minuteMs)],
+  code: ({ site_id, network }: Trying) => [accessRate(`failures:${site_id}:${network}`, 10, 15 * minuteMs)],
 }
 
 /** The rates of asking for codes. An address is limited over the whole platform, and named by its hash. */
 export const codeRates = ({ site_id, network }: Trying, addressHash: string) => [
-  rate(`codes:network:${network}`, 20, hourMs),
-  rate(`codes:pause:${site_id}:${addressHash}`, 1, minuteMs),
-  rate(`codes:hour:${addressHash}`, 5, hourMs),
-  rate(`codes:day:${addressHash}`, 20, 24 * hourMs),
-  rate(`codes:site:${site_id}`, 300, hourMs),
+  accessRate(`codes:network:${network}`, 20, hourMs),
+  accessRate(`codes:pause:${site_id}:${addressHash}`, 1, minuteMs),
+  accessRate(`codes:hour:${addressHash}`, 5, hourMs),
+  accessRate(`codes:day:${addressHash}`, 20, 24 * hourMs),
+  accessRate(`codes:site:${site_id}`, 300, hourMs),
 ]
 
 /** A try that may be made; `taken` counts it until it is given back. */
@@ -64,7 +62,7 @@ export const takeRates = (services: Pick<Services, 'db' | 'relay'>, rates: reado
 export const takeTry = (services: Pick<Services, 'db' | 'relay'>, rates: readonly Rate[], now: Date) =>
   takeEach(services, rates, now, async (tx, one) => {
     if (await takeRate(tx, one, now)) return one
-    const pause = rate(`pause:${one.key}`, 1, pauseMs)
+    const pause = accessRate(`pause:${one.key}`, 1, pauseMs)
     if (!(await takeRate(tx, pause, now))) throw new RateUsedUp(await findFreeAt(tx, pause, now))
     return pause
   })

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { conflict, unavailable } from '../../core/errors.ts'
 import { botTexts, shownName } from '../../core/messenger-texts.ts'
 import {
@@ -12,12 +12,12 @@ import {
   readChannelReference,
   startPayload,
 } from '../../core/messengers.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { type BotUpdate, type Channel, isAway, type MessengerProvider } from '../../infra/messengers/provider.ts'
 import { withProject } from '../projects/projects.ts'
 import type { MessengerServices } from './services.ts'
 
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const earliest = (now: Date) => new Date(now.getTime() - connectPeriodMs)
 
 /** A link that connects one channel, once. */
@@ -52,7 +52,7 @@ export async function createConnectLink(
       .orderBy('id', 'desc')
       .limit(maxOpenConnections - 1)
     await tx.deleteFrom('messenger_connections').where('project_id', '=', project_id).where('id', 'not in', kept).execute()
-    const row = { project_id, provider: name, nonce_sha256: sha256(nonce), created_at: now }
+    const row = { project_id, provider: name, nonce_sha256: sha256Hex(nonce), created_at: now }
     await tx.insertInto('messenger_connections').values(row).execute()
     tx.afterCommit(() => services.log.info({ project_id, messenger: name }, 'link for a messenger channel made'))
   })
@@ -71,7 +71,7 @@ export async function openConnectLink(
     .updateTable('messenger_connections')
     .set({ user_id })
     .where('provider', '=', name)
-    .where('nonce_sha256', '=', sha256(nonce))
+    .where('nonce_sha256', '=', sha256Hex(nonce))
     .where('created_at', '>', earliest(clock()))
     .where((eb) => eb.or([eb('user_id', 'is', null), eb('user_id', '=', user_id)]))
     .returning('project_id')

@@ -1,11 +1,13 @@
-import { createHash, randomInt, randomUUID } from 'node:crypto'
-import { codeDigits, codePeriodMs, maxCodeTries } from '../../core/access-login.ts'
+import { randomUUID } from 'node:crypto'
+import { codePeriodMs, maxCodeTries } from '../../core/access-login.ts'
 import { botTexts } from '../../core/messenger-texts.ts'
 import { type MessengerName, maxCodesPerLogin, startPayload, subscriberPeriodMs } from '../../core/messengers.ts'
 import { isUuid } from '../../core/uuid.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import type { Visits } from '../../infra/crypto/visits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { type BotUpdate, isAway } from '../../infra/messengers/provider.ts'
+import { makeCode } from '../access/codes.ts'
 import type { LoginLock } from '../access/find-site-at.ts'
 import { countOpen, grantVisit, isOver, isSameSecret, type LoginOutcome, type Visitor, type Waiting } from '../access/login.ts'
 import { failureRates, returnTry, takeRates, takeTry } from '../access/login-rates.ts'
@@ -18,8 +20,6 @@ import { saveSubscriber } from './subscribers.ts'
 
 // The code goes to whoever opens the link, and lets in whoever types it: a link that is passed on gives nothing to the one who passed it on,
 // unless the code comes back. The page learns nothing of what happens in the messenger.
-
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** A login that was begun. `challenge` names it; `url` opens the bot. */
 export interface BegunLogin {
@@ -45,7 +45,7 @@ export async function beginMessengerLogin(
   const id = randomUUID()
   const url = await linkOfLogin(services, lock, { provider, challenge: id })
   if (url === undefined) return { kind: 'away' }
-  const nonce_sha256 = sha256(services.messengers.secrets.loginNonce(id))
+  const nonce_sha256 = sha256Hex(services.messengers.secrets.loginNonce(id))
   await services.db
     .insertInto('messenger_logins')
     .values({ id, site_id, provider, host, nonce_sha256, created_at: now })
@@ -111,16 +111,16 @@ export async function sendLoginCode(
     .selectFrom('messenger_logins')
     .select(['id', 'host'])
     .where('provider', '=', name)
-    .where('nonce_sha256', '=', sha256(nonce))
+    .where('nonce_sha256', '=', sha256Hex(nonce))
     .where('created_at', '>', new Date(now.getTime() - codePeriodMs))
     .executeTakeFirst()
   if (!login) return texts.loginOver
   const taken = await takeRates(services, codeRates({ provider: name, user_id }), now)
   if ('until' in taken) return texts.tooManyCodes
-  const code = String(randomInt(10 ** codeDigits)).padStart(codeDigits, '0')
+  const code = makeCode()
   const sent = await services.db
     .updateTable('messenger_logins')
-    .set((eb) => ({ user_id, code_sha256: sha256(login.id + code), sends: eb('sends', '+', 1) }))
+    .set((eb) => ({ user_id, code_sha256: sha256Hex(login.id + code), sends: eb('sends', '+', 1) }))
     .where('id', '=', login.id)
     .where('sends', '<', maxCodesPerLogin)
     .where('tries', '<', maxCodeTries)
@@ -157,7 +157,7 @@ export async function loginWithMessenger(
   const { provider, user_id, code_sha256, tries } = login
   // nobody has opened the link yet
   if (user_id === null || code_sha256 === null) return { kind: tries < maxCodeTries ? 'wrong' : 'expired' }
-  if (!isSameSecret(sha256(challenge + code), code_sha256)) return { kind: tries < maxCodeTries ? 'wrong' : 'expired' }
+  if (!isSameSecret(sha256Hex(challenge + code), code_sha256)) return { kind: tries < maxCodeTries ? 'wrong' : 'expired' }
   await returnTry(services.db, tried)
   const person = { provider, user_id }
   const asking = await takeRates(services, membershipRates(site_id, person), now)

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import { unavailable } from '../../core/errors.ts'
 import { admissionOf } from '../../core/members.ts'
 import { type CheckoutProviderName, checkoutProviderNames } from '../../core/payments.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import type { GateState } from '../../infra/gate/state.ts'
 import { checkoutStart } from '../../workflows/contract/payments.ts'
 import { findLock } from '../access/locks.ts'
@@ -12,7 +12,7 @@ import { lockMember, type MemberRow } from '../members/members.ts'
 import type { MemberSite } from '../members/register.ts'
 import { hasSeat } from '../members/seats.ts'
 import { findSettings } from '../members/settings.ts'
-import type { Rate } from '../rates.ts'
+import { accessRate } from '../rates.ts'
 import type { Services } from '../services.ts'
 import { lockLiveSite } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
@@ -22,11 +22,11 @@ import { providerOf } from './providers.ts'
 const hourMs = 3_600_000
 
 /** How often payments may be begun: an address is named by its hash. */
-const payRates = (site_id: string, email: string, network: string): readonly Rate[] => {
-  const rate = (key: string, limit: number): Rate => ({ table: 'access_rates', key, limit, periodMs: hourMs })
-  const address = createHash('sha256').update(email).digest('hex')
-  return [rate(`pay:network:${network}`, 30), rate(`pay:address:${address}`, 10), rate(`pay:site:${site_id}`, 300)]
-}
+const payRates = (site_id: string, email: string, network: string) => [
+  accessRate(`pay:network:${network}`, 30, hourMs),
+  accessRate(`pay:address:${sha256Hex(email)}`, 10, hourMs),
+  accessRate(`pay:site:${site_id}`, 300, hourMs),
+]
 
 /** A visitor with a confirmed address who wants to pay. */
 export interface PayingVisitor {
@@ -71,51 +71,47 @@ export async function beginPayment(services: Services, site: MemberSite, visitor
     const provider = checkoutProviderNames.find((name) => name === price.provider)
     if (!provider) return { kind: 'page', state: { kind: 'pay_owner', email: member.email } }
     if (!providerOf(services, provider)) throw unavailable('the payment provider of the site is not configured any more')
-    if (await continueCheckout(tx, member, price, visitor.to)) return { kind: 'begun' }
+    const asked = { ...price, provider }
+    if (await continueCheckout(tx, member, asked, visitor.to)) return { kind: 'begun' }
     const { max_seats } = await findSettings(tx, site_id)
-    const needsSeat = admission === 'pay' && !(await hasOpenCheckout(tx, member.id))
+    const needsSeat = admission === 'pay' && (await openCheckout(tx, member.id).executeTakeFirst()) === undefined
     if (needsSeat && !(await hasSeat(tx, site_id, 'paid', max_seats, now))) return { kind: 'page', state: { kind: 'seats' } }
-    await insertCheckout(tx, services, member, { ...price, provider }, visitor)
+    await insertCheckout(tx, services, member, asked, visitor)
     return { kind: 'begun' }
   })
 }
 
-/** Continues with a payment of the member that is under way, at the same price. False when there is none. */
-async function continueCheckout(tx: Tx, { id }: MemberRow, price: Price, return_path: string): Promise<boolean> {
-  const { amount_minor, currency, period_days, provider } = price
-  const row = await tx
+type CheckoutPrice = Price & { readonly provider: CheckoutProviderName }
+
+/** The newest payment of a member that is under way. */
+const openCheckout = (tx: Tx, memberId: string) =>
+  tx
     .selectFrom('checkouts')
     .select('id')
-    .where('member_id', '=', id)
+    .where('member_id', '=', memberId)
     .where('status', 'in', ['created', 'open'])
+    .orderBy('created_at', 'desc')
+    .limit(1)
+
+/** Continues with a payment of the member that is under way, at the same price. False when there is none. */
+async function continueCheckout(tx: Tx, { id }: MemberRow, price: CheckoutPrice, return_path: string): Promise<boolean> {
+  const { amount_minor, currency, period_days, provider } = price
+  const row = await openCheckout(tx, id)
     .where('amount_minor', '=', amount_minor)
     .where('currency', '=', currency)
     .where('period_days', 'is not distinct from', period_days)
-    .where('provider', '=', checkoutProviderNames.find((name) => name === provider) ?? 'test')
-    .orderBy('created_at', 'desc')
-    .limit(1)
+    .where('provider', '=', provider)
     .executeTakeFirst()
   if (!row) return false
   await tx.updateTable('checkouts').set({ return_path, returned_at: null }).where('id', '=', row.id).execute()
   return true
 }
 
-async function hasOpenCheckout(tx: Tx, memberId: string): Promise<boolean> {
-  const row = await tx
-    .selectFrom('checkouts')
-    .select('id')
-    .where('member_id', '=', memberId)
-    .where('status', 'in', ['created', 'open'])
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
-}
-
 async function insertCheckout(
   tx: Tx,
   { clock, log }: Services,
   { id: member_id, site_id, project_id }: MemberRow,
-  price: Price & { readonly provider: CheckoutProviderName },
+  price: CheckoutPrice,
   { origin, to }: PayingVisitor,
 ): Promise<void> {
   const now = clock()

@@ -2,19 +2,14 @@ import { secondsUntil, tooManyRequests } from '../../core/errors.ts'
 import type { CheckoutProviderName } from '../../core/payments.ts'
 import type { NamedPayment } from '../../infra/payments/provider.ts'
 import { checkoutSignal } from '../../workflows/contract/payments.ts'
-import { findFreeAt, type Rate, takeRate } from '../rates.ts'
+import { accessRate, findFreeAt, takeRate } from '../rates.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 import { findNamedCheckout } from './checkouts.ts'
 
 /** Callbacks about one payment; a provider repeats those that are refused. */
-const callbackRate = (checkoutId: string): Rate => ({
-  table: 'access_rates',
-  key: `callbacks:${checkoutId}`,
-  limit: 20,
-  periodMs: 60_000,
-})
+const callbackRate = (checkoutId: string) => accessRate(`callbacks:${checkoutId}`, 20, 60_000)
 
 /**
  * Has a provider asked about the payment that a callback names: whatever else the callback says is not believed. One that names none of ours changes
