@@ -12,6 +12,7 @@ import type { PageLanguage } from '../../core/page-language.ts'
 import type { CheckoutProviderName, CheckoutStatus, PaymentProviderName, PaymentStatus } from '../../core/payments.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
+import type { TopKind } from '../../core/traffic.ts'
 import type { VariableContext } from '../../core/variables.ts'
 import type { WebhookEvent } from '../../core/webhooks.ts'
 
@@ -731,6 +732,63 @@ interface Subscribers {
   member_until: Date | null
 }
 
+interface TrafficStreams {
+  stream_id: string
+  applied: number
+  applied_at: Date
+}
+
+interface TrafficDays {
+  site_id: string
+  /** The date in Moscow, YYYY-MM-DD. */
+  day: string
+  views: Generated<number>
+  visitors: Generated<number>
+  bytes: Generated<number>
+  human_views: Generated<number>
+  human_visitors: Generated<number>
+  human_bytes: Generated<number>
+}
+
+interface ActivityDays {
+  site_id: string
+  day: string
+  form_submissions: Generated<number>
+  publishes: Generated<number>
+}
+
+interface TrafficTops {
+  site_id: string
+  day: string
+  kind: TopKind
+  value: string
+  hits: number
+  visitors: number
+}
+
+interface TrafficSeen {
+  day: string
+  key: Buffer
+}
+
+interface VisitorSalts {
+  day: string
+  sealed_salt: string
+}
+
+interface LiveVisitors {
+  site_id: string
+  visitor: Buffer
+  seen_at: Date
+}
+
+interface LivePaths {
+  site_id: string
+  minute: Date
+  path: string
+  hits: number
+}
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -791,4 +849,12 @@ export interface DB {
   webhooks: Webhooks
   webhook_events: WebhookEvents
   webhook_deliveries: WebhookDeliveries
+  traffic_streams: TrafficStreams
+  traffic_days: TrafficDays
+  activity_days: ActivityDays
+  traffic_tops: TrafficTops
+  traffic_seen: TrafficSeen
+  visitor_salts: VisitorSalts
+  live_visitors: LiveVisitors
+  live_paths: LivePaths
 }
