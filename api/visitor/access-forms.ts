@@ -12,6 +12,7 @@ import type { CodeOutcome, CodeRequest } from '../../services/access/codes.ts'
 import { findSiteAt, type LoginLock, type SiteAt } from '../../services/access/find-site-at.ts'
 import type { LoginServices } from '../../services/members/login.ts'
 import type { MessengerServices } from '../../services/messengers/services.ts'
+import type { Admitted } from '../admission.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
@@ -93,6 +94,31 @@ export async function siteAt({ admission, config }: Deps, { host, isSecure }: Pl
   return site
 }
 
+/** Where a request of a visitor has arrived, and from which network. */
+export interface Arrival {
+  readonly place: Place
+  readonly network: string
+}
+
+/** A request of a visitor at a site, which counts for the visitor's network and for the site until it is disposed of. */
+interface Entered extends Disposable {
+  readonly caller: Admitted
+  readonly site: SiteAt
+  /** Their database is limited to the share of the site's project. */
+  readonly services: LoginServices & MessengerServices
+}
+
+/** @throws AppError as {@link siteAt}; `too_many_requests`, `unavailable` */
+export async function enterSite(deps: Deps, signers: Signers, { place, network }: Arrival): Promise<Entered> {
+  using entered = new DisposableStack()
+  const caller = entered.use(deps.admission.enter({ kind: 'address', id: network }))
+  const site = await siteAt(deps, place, network)
+  entered.use(deps.admission.enter({ kind: 'site', id: site.site_id }))
+  const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
+  const held = entered.move()
+  return { caller, site, services: { ...deps, db, ...signers }, [Symbol.dispose]: () => held.dispose() }
+}
+
 /** A form that visitors of closed sites send. */
 export interface GateForm {
   readonly path: string
@@ -106,11 +132,10 @@ export async function receiveForm(
   deps: Deps,
   signers: Signers,
   koa: Koa,
-  { place, network, modes, take }: GateForm & { readonly place: Place; readonly network: string },
+  { place, network, modes, take }: GateForm & Arrival,
 ): Promise<void> {
-  using caller = deps.admission.enter({ kind: 'address', id: network })
-  const site = await siteAt(deps, place, network)
-  using _received = deps.admission.enter({ kind: 'site', id: site.site_id })
+  using entered = await enterSite(deps, signers, { place, network })
+  const { caller, site, services } = entered
   const { lock } = site
   if (!isFromSameOrigin(koa, place)) {
     if (!lock) throw foreign()
@@ -122,8 +147,7 @@ export async function receiveForm(
   if (!lock) return seeOther(koa, to)
   // is closed in another way since the page was shown
   if (!modes.includes(lock.mode)) return showPage(koa, site, { kind: lock.mode }, to)
-  const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
-  const post: Post = { koa, services: { ...deps, db, ...signers }, place, site, lock, network, fields, to }
+  const post: Post = { koa, services, place, site, lock, network, fields, to }
   show(deps, post, await take(post))
 }
 

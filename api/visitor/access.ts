@@ -51,9 +51,7 @@ export function accessRoutes(deps: Deps): Router {
       answering(deps, koa, (place, network) => receiveForm(deps, signers, koa, { place, network, ...form })),
     )
   }
-  router.get(gatePaths.renew, (koa) =>
-    answering(deps, koa, (place, network) => renew(deps, signers.visits, koa, { place, network })),
-  )
+  router.get(gatePaths.renew, (koa) => answering(deps, koa, (place, network) => renew(deps, signers, koa, { place, network })))
   router.get(gatePaths.payment, (koa) =>
     answering(deps, koa, (place, network) => openPayment(deps, signers, koa, { place, network })),
   )

@@ -3,12 +3,20 @@ import { type MessengerName, messengerNames } from '../../core/messengers.ts'
 import { returnPath } from '../../core/return-path.ts'
 import { isUuid } from '../../core/uuid.ts'
 import { gatePaths, visitCookie, visitCookies } from '../../core/visits.ts'
-import type { Visits } from '../../infra/crypto/visits.ts'
 import { beginMessengerLogin, findBegunLogin, loginWithMessenger } from '../../services/messengers/logins.ts'
 import { renewVisit } from '../../services/messengers/renew.ts'
 import type { Deps } from '../context.ts'
-import { type Answer, type GateForm, type Post, seeOther, showPage, siteAt, typedCode } from './access-forms.ts'
-import type { Place } from './access-request.ts'
+import {
+  type Answer,
+  type Arrival,
+  enterSite,
+  type GateForm,
+  type Post,
+  type Signers,
+  seeOther,
+  showPage,
+  typedCode,
+} from './access-forms.ts'
 
 /** The forms of the login page of sites that let subscribers in. */
 export const messengerForms: readonly GateForm[] = [
@@ -47,22 +55,15 @@ async function takeMessengerCode({ services, lock, place, network, fields }: Pos
 }
 
 /** Renews the visit of a subscriber, to whom the edge has shown the way here. */
-export async function renew(
-  deps: Deps,
-  visits: Visits,
-  koa: Koa,
-  { place, network }: { place: Place; network: string },
-): Promise<void> {
-  using _caller = deps.admission.enter({ kind: 'address', id: network })
-  const site = await siteAt(deps, place, network)
-  using _renewal = deps.admission.enter({ kind: 'site', id: site.site_id })
+export async function renew(deps: Deps, signers: Signers, koa: Koa, { place, network }: Arrival): Promise<void> {
+  using entered = await enterSite(deps, signers, { place, network })
+  const { site, services } = entered
   const { lock } = site
   const to = returnPath(typeof koa.query.to === 'string' ? koa.query.to : undefined)
   // was opened, or closed in another way, since the edge looked
   if (lock?.mode !== 'subscribers') return seeOther(koa, to)
-  const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
   const cookies = visitCookies(koa.get('cookie'), place.isSecure)
-  const renewal = await renewVisit({ ...deps, db, visits }, lock, place.host, cookies)
+  const renewal = await renewVisit(services, lock, place.host, cookies)
   if (renewal.kind === 'granted') {
     koa.append('set-cookie', visitCookie(renewal.cookie, renewal.maxAgeSeconds, place.isSecure))
     return seeOther(koa, to)

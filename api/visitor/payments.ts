@@ -5,8 +5,17 @@ import { beginPayment } from '../../services/payments/begin.ts'
 import { showPayment } from '../../services/payments/page.ts'
 import { findPayer } from '../../services/payments/payer.ts'
 import type { Deps } from '../context.ts'
-import { type Answer, type GateForm, type Post, proofsIn, type Signers, seeOther, show, siteAt } from './access-forms.ts'
-import type { Place } from './access-request.ts'
+import {
+  type Answer,
+  type Arrival,
+  enterSite,
+  type GateForm,
+  type Post,
+  proofsIn,
+  type Signers,
+  seeOther,
+  show,
+} from './access-forms.ts'
 import { memberSiteOf } from './members.ts'
 
 /** The form with which members of paid sites begin a payment. */
@@ -30,21 +39,16 @@ const cookiesIn = ({ koa, place }: Post) => ({
   proofs: proofsIn(koa, place),
 })
 
-interface Opening {
-  readonly place: Place
-  readonly network: string
-}
-
 /** The page of a payment, to which the form and the provider lead. */
-export const openPayment = (deps: Deps, signers: Signers, koa: Koa, opening: Opening) =>
-  openPage(deps, signers, koa, opening, async (post, email) => {
+export const openPayment = (deps: Deps, signers: Signers, koa: Koa, arrival: Arrival) =>
+  openPage(deps, signers, koa, arrival, async (post, email) => {
     const { outcome, to = '/' } = await showPayment(post.services, memberSiteOf(post), email, koa.query.back !== undefined)
     show(deps, { ...post, to }, { outcome, asked: { kind: 'pay', email } })
   })
 
 /** The page with the price, also for members who are inside and pay for the next period. */
-export const openPrice = (deps: Deps, signers: Signers, koa: Koa, opening: Opening) =>
-  openPage(deps, signers, koa, opening, async (post, email) => {
+export const openPrice = (deps: Deps, signers: Signers, koa: Koa, arrival: Arrival) =>
+  openPage(deps, signers, koa, arrival, async (post, email) => {
     const state: GateState = post.site.terms.price ? { kind: 'pay', email } : { kind: 'pay_owner', email }
     show(deps, post, { outcome: { kind: 'page', state }, asked: { kind: 'pay', email } })
   })
@@ -53,18 +57,16 @@ async function openPage(
   deps: Deps,
   signers: Signers,
   koa: Koa,
-  { place, network }: Opening,
+  { place, network }: Arrival,
   open: (post: Post, email: string) => Promise<void>,
 ): Promise<void> {
-  using _caller = deps.admission.enter({ kind: 'address', id: network })
-  const site = await siteAt(deps, place, network)
-  using _visit = deps.admission.enter({ kind: 'site', id: site.site_id })
+  using entered = await enterSite(deps, signers, { place, network })
+  const { site, services } = entered
   const { lock } = site
   // was opened, or closed in another way, since the payment was begun
   if (lock?.mode !== 'paid') return seeOther(koa, '/')
-  const db = deps.admission.databaseOf({ kind: 'project', id: site.project_id })
-  const post: Post = { koa, services: { ...deps, db, ...signers }, place, site, lock, network, fields: new Map(), to: '/' }
-  const email = await findPayer(post.services, memberSiteOf(post), cookiesIn(post))
+  const post: Post = { koa, services, place, site, lock, network, fields: new Map(), to: '/' }
+  const email = await findPayer(services, memberSiteOf(post), cookiesIn(post))
   if (email === undefined) return show(deps, post, beginning)
   await open(post, email)
 }
