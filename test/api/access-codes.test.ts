@@ -1,10 +1,8 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import { Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
 import type { KyselyPlugin } from 'kysely'
-import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
@@ -12,27 +10,22 @@ import { findSiteAt } from '../../services/access/find-site-at.ts'
 import { loginWithListedCode, requestListedCode } from '../../services/access/listed-login.ts'
 import { bumpRoutes } from '../../services/feeds/routes.ts'
 import { startMailServer } from '../infra/mail-server.ts'
+import { keptLog } from '../kept-log.ts'
 import { deployFiles, page, randomName } from '../make.ts'
 import { operatorToken, secretKey, type TestProject, type World, world } from '../world.ts'
 import { type ClosedSite, type LoginAnswer, type LoginOptions, makeClosedSite, visitOf } from './closed-site.ts'
 import { newAddress } from './form-site.ts'
 
 const minuteMs = 60_000
-const written: string[] = []
+const { log, written } = keptLog()
 let w: World
 let mail: Awaited<ReturnType<typeof startMailServer>>
 let owner: TestProject
 let second: string
 let site: ClosedSite
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      written.push(String(chunk))
-      done()
-    },
-  })
   mail = await startMailServer()
-  w = await world({ edge: true, log: pino({ level: 'trace' }, sink), env: { PLINTH_SMTP_URL: mail.url } })
+  w = await world({ edge: true, log, env: { PLINTH_SMTP_URL: mail.url } })
   owner = await w.project('enterprise')
   second = await w.openSecondApi()
 })

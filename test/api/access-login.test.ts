@@ -1,27 +1,20 @@
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { anybody, createVisits } from '../../infra/crypto/visits.ts'
 import { ask } from '../edge/test-edge.ts'
+import { keptLog } from '../kept-log.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { secretKey, type TestProject, type World, world } from '../world.ts'
 import { type ClosedSite, makeClosedSite, password, post, sealedPassword, visitOf } from './closed-site.ts'
 
 const dayMs = 24 * 3_600_000
-const written: string[] = []
+const { log, written } = keptLog()
 let w: World
 let owner: TestProject
 let second: string
 let site: ClosedSite
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      written.push(String(chunk))
-      done()
-    },
-  })
-  w = await world({ edge: true, log: pino({ level: 'trace' }, sink) })
+  w = await world({ edge: true, log })
   owner = await w.project('enterprise')
   second = await w.openSecondApi()
 })
@@ -332,7 +325,7 @@ test('E36: passwords and visits are not logged', async () => {
   const answer = await login()
   await login('a wrong one that is secret')
   expect(written.length).toBeGreaterThan(0)
-  const log = written.join('')
+  const lines = written.join('')
   for (const secret of [password, 'a wrong one that is secret', answer.cookie?.split('=')[1] ?? ''])
-    expect(log).not.toContain(secret)
+    expect(lines).not.toContain(secret)
 })

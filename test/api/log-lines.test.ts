@@ -1,24 +1,17 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { keptLog } from '../kept-log.ts'
 import { randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
 // Check 62: whatever strangers send, each line of the log is one JSON object that they did not write.
 
-const written: string[] = []
+const { log, written } = keptLog()
 let w: World
 let owner: TestProject
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      written.push(String(chunk))
-      done()
-    },
-  })
-  w = await world({ worker: false, log: pino({ level: 'trace' }, sink) })
+  w = await world({ worker: false, log })
   owner = await w.project()
 })
 afterAll(() => w?.[Symbol.asyncDispose]())

@@ -1,25 +1,18 @@
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
+import { keptLog } from '../kept-log.ts'
 import { deployFiles, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import type { LoginAnswer } from './closed-site.ts'
 import { challengeOf, type MemberSite, makeMemberSite, newEmail } from './member-site.ts'
 
 const minuteMs = 60_000
-const written: string[] = []
+const { log, written } = keptLog()
 let w: World
 let owner: TestProject
 let second: string
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      written.push(String(chunk))
-      done()
-    },
-  })
-  w = await world({ edge: true, log: pino({ level: 'trace' }, sink) })
+  w = await world({ edge: true, log })
   owner = await w.project('enterprise')
   second = await w.openSecondApi()
 })
@@ -290,9 +283,9 @@ test('E36: addresses, names, codes and proofs of members are not logged', async 
   const proof = await site.post(gatePaths.code, { email, challenge, code, to: '/' })
   await site.register(proof, { name: 'Augusta Ada King' })
   const { id } = await site.member(email)
-  const log = () => written.join('')
-  await expect.poll(log).toContain(id)
-  for (const secret of [email, 'Augusta', proof.cookie?.split('=')[1] ?? 'svc_p']) expect(log()).not.toContain(secret)
+  const lines = () => written.join('')
+  await expect.poll(lines).toContain(id)
+  for (const secret of [email, 'Augusta', proof.cookie?.split('=')[1] ?? 'svc_p']) expect(lines()).not.toContain(secret)
   // other numbers of a log may hold six digits in a row
-  expect(log()).not.toMatch(new RegExp(`(?<![0-9a-f])${code}(?![0-9a-f])`))
+  expect(lines()).not.toMatch(new RegExp(`(?<![0-9a-f])${code}(?![0-9a-f])`))
 })

@@ -1,23 +1,16 @@
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { maxChannelsPerProject } from '../../core/messengers.ts'
 import { registerHooks } from '../../services/messengers/hooks.ts'
+import { keptLog } from '../kept-log.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { connect, lastAnswer, linkOf, listed, type Messenger, makeSubscribersSite, newPerson, opens } from './messenger-site.ts'
 
-const written: string[] = []
+const { log, written } = keptLog()
 let w: World
 let owner: TestProject
 let stranger: TestProject
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      written.push(String(chunk))
-      done()
-    },
-  })
-  w = await world({ log: pino({ level: 'trace' }, sink) })
+  w = await world({ log })
   await registerHooks(w)
 })
 afterAll(() => w?.[Symbol.asyncDispose]())
@@ -297,9 +290,9 @@ test('no log line has a token, a secret, a link or a person', async () => {
   await w.telegram.forwards(w.base, person, channel)
   w.telegram.fault = undefined
   await w.telegram.forwards(w.base, person, channel)
-  const log = written.join('')
-  expect(log).toContain('messenger channel connected')
+  const lines = written.join('')
+  expect(lines).toContain('messenger channel connected')
   const secrets = [w.telegram, w.max].flatMap(({ token, webhook }) => [token, webhook?.secret, webhook?.url.split('/').at(-1)])
   for (const secret of [...secrets, link.split('=c')[1], String(person)])
-    expect([secret, log.includes(secret ?? '')]).toEqual([secret, false])
+    expect([secret, lines.includes(secret ?? '')]).toEqual([secret, false])
 })

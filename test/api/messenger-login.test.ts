@@ -1,9 +1,8 @@
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
 import type { TestChannel } from '../doubles/bot-api.ts'
+import { keptLog } from '../kept-log.ts'
 import { deployFiles, page } from '../make.ts'
 import { secretKey, type TestProject, type World, world } from '../world.ts'
 import type { LoginAnswer } from './closed-site.ts'
@@ -11,20 +10,14 @@ import { newAddress } from './form-site.ts'
 import { connect, lastAnswer, type Messenger, makeSubscribersSite, newPerson, opens } from './messenger-site.ts'
 
 const hourMs = 3_600_000
-const written: string[] = []
+const { log, written } = keptLog()
 let w: World
 let owner: TestProject
 let second: string
 const channels: Partial<Record<Messenger, { readonly channel: TestChannel; readonly id: string }>> = {}
 let site: Awaited<ReturnType<typeof makeSubscribersSite>>
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      written.push(String(chunk))
-      done()
-    },
-  })
-  w = await world({ edge: true, log: pino({ level: 'trace' }, sink) })
+  w = await world({ edge: true, log })
   owner = await w.project('enterprise')
   second = await w.openSecondApi()
   for (const messenger of ['telegram', 'max'] as const) {
@@ -457,10 +450,10 @@ test('no log line has a code, a nonce or a person', async () => {
   const code = codeFor('telegram', person)
   await enter(begun, wrongCode(code))
   expect((await enter(begun, code)).status).toBe(303)
-  const log = written.join('')
-  expect(log).toContain('visitor logged in with a messenger')
+  const lines = written.join('')
+  expect(lines).toContain('visitor logged in with a messenger')
   for (const secret of [begun.link.split('=l')[1] ?? '', String(person)])
-    expect([secret, log.includes(secret)]).toEqual([secret, false])
+    expect([secret, lines.includes(secret)]).toEqual([secret, false])
   const rows = JSON.stringify(await w.db.selectFrom('access_rates').selectAll().execute())
   expect(rows.includes(String(person))).toBe(false)
 })

@@ -1,10 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import { sql } from 'kysely'
-import { pino } from 'pino'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { keptLog } from '../kept-log.ts'
 import { archiveOf, makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 
@@ -43,7 +42,7 @@ setTimeout(() => console.log(process.env.TOKEN.slice(9)), 3000)
 `
 
 const stack = new AsyncDisposableStack()
-const lines: string[] = []
+const { log, written: lines } = keptLog()
 const seen = { cmdline: [] as string[], environ: [] as number[] }
 let w: World
 let owner: TestProject
@@ -51,13 +50,7 @@ let site: any
 let deploys: { live: any; preview: any; failed: any; after: any }
 
 beforeAll(async () => {
-  const sink = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    },
-  })
-  w = stack.use(await world({ runner: true, edge: true, log: pino({ level: 'trace' }, sink) }))
+  w = stack.use(await world({ runner: true, edge: true, log }))
   owner = await w.project('pro')
   site = await makeSite(w, owner)
   const json = { value: canary, secret: true, contexts: ['production'] }
