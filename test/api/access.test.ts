@@ -319,7 +319,7 @@ describe('E01 L10 Z02: emailed codes', () => {
     expect([status, body]).toEqual([200, expect.objectContaining({ closed: true, mode: 'email' })])
   })
 
-  test('are allowed on every plan by the option of the site', async () => {
+  test('W04: are allowed on every plan by the option of the site, which the operator sets', async () => {
     const site = await makeAccess(await w.project('free'))
     const option = (json: object) => w.call(`PATCH /operator/v1/sites/${site.id}`, { key: operatorToken, json })
     expect((await option({ email_access: true })).body).toMatchObject({ id: site.id, email_access: true })

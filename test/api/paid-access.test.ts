@@ -22,7 +22,7 @@ const epoch = async () =>
   (await w.db.selectFrom('access_locks').select('epoch').where('site_id', '=', site.id).executeTakeFirstOrThrow()).epoch
 
 describe('E22: set_paid_access', () => {
-  test('closes the site, and shows the price', async () => {
+  test('W04: closes the site, and shows the price', async () => {
     expect((await read()).price).toBe(null)
     const { status, body } = await set(price)
     expect([status, body]).toEqual([200, expect.objectContaining({ closed: true, mode: 'paid', price })])
