@@ -873,7 +873,7 @@ export interface paths {
         head?: never;
         /**
          * Set the end of the access to a site
-         * @description Sets when the access to a closed site ends: then nobody is let in, and whoever is logged in is signed out. Give exactly one of days, until and clear.
+         * @description Sets when the access to a closed site ends: then nobody is let in, and every visitor who is logged in is signed out. Give exactly one of days, until and clear.
          *
          *     Needs the `editor` scope.
          */
@@ -895,7 +895,7 @@ export interface paths {
         head?: never;
         /**
          * Limit the logins of a site
-         * @description Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays. Sites with members are limited by max_seats instead.
+         * @description Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; visitors who are logged in stay. Sites with members are limited by max_seats instead.
          *
          *     Needs the `editor` scope.
          */

@@ -5,7 +5,7 @@ import type { PaymentProviderName } from './payments.ts'
 export const memberStatuses = ['pending', 'active', 'rejected', 'blocked'] as const
 export type MemberStatus = (typeof memberStatuses)[number]
 
-/** Whether members are told which documents they agree to, or have to tick a box. */
+/** Whether the login page names the documents to which members agree, or has a box that they tick. */
 export const consentModes = ['none', 'notice', 'checkbox'] as const
 export type ConsentMode = (typeof consentModes)[number]
 

@@ -7,7 +7,7 @@ const connectMinutes = connectPeriodMs / 60_000
 
 /** What the bot answers. */
 export interface BotTexts {
-  /** To whoever writes without a link. */
+  /** To a person who writes without a link. */
   readonly hint: string
   readonly code: (host: string, code: string) => string
   /** The link has been used by somebody else, or is too old. */

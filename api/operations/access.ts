@@ -138,7 +138,7 @@ export const set_site_access_expiry = operation({
   id: 'set_site_access_expiry',
   title: 'Set the end of the access to a site',
   summary:
-    'Sets when the access to a closed site ends: then nobody is let in, and whoever is logged in is signed out. Give exactly one of days, until and clear.',
+    'Sets when the access to a closed site ends: then nobody is let in, and every visitor who is logged in is signed out. Give exactly one of days, until and clear.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}/access/expiry',
   tool: {},
@@ -168,7 +168,7 @@ export const set_site_access_opens = operation({
   id: 'set_site_access_opens',
   title: 'Limit the logins of a site',
   summary:
-    'Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; whoever is logged in stays. Sites with members are limited by max_seats instead.',
+    'Limits how often visitors may log in to a closed site, or resets the counter. At the limit nobody new is let in; visitors who are logged in stay. Sites with members are limited by max_seats instead.',
   tag,
   rest: 'PATCH /api/v1/sites/{site_id}/access/opens',
   tool: { idempotent: true },

@@ -41,7 +41,10 @@ export async function endVisits(tx: Tx, { site_id, modes }: VisitsOf, subjects: 
   if (count > maxGenerations) await signOutEverybody(tx, { site_id, modes })
 }
 
-/** The lowest generation of the visits of a subject that is let in. Who grants a visit has locked the subject's row, so that nobody ends it meanwhile. */
+/**
+ * The lowest generation of the visits of a subject that is let in. A caller that grants a visit has locked the subject's row, so that nobody ends the
+ * visit before it is granted.
+ */
 export async function generationOf(db: Db, siteId: string, subject: string): Promise<number> {
   const raised = await db
     .selectFrom('access_generations')

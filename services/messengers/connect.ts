@@ -27,7 +27,7 @@ export interface ConnectLink {
 }
 
 /**
- * Makes a link to the bot, for whoever administers the channel. Of a project's links only the newest work.
+ * Makes a link to the bot, for a person who administers the channel. Of a project's links only the newest work.
  * @throws AppError `conflict` when the operator has not set the messenger up; `unavailable` when it does not answer
  */
 export async function createConnectLink(
@@ -59,7 +59,7 @@ export async function createConnectLink(
   return { link, expires_at: new Date(now.getTime() + connectPeriodMs) }
 }
 
-/** Somebody opens the bot with the link: whoever comes first may name the channel. Returns what the bot answers. */
+/** A person opens the bot with the link: the first one who does may name the channel. Returns what the bot answers. */
 export async function openConnectLink(
   { db, clock }: Pick<MessengerServices, 'db' | 'clock'>,
   name: MessengerName,

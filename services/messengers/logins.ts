@@ -18,8 +18,8 @@ import { codeRates, linkRates, membershipRates } from './rates.ts'
 import type { MessengerServices } from './services.ts'
 import { saveSubscriber } from './subscribers.ts'
 
-// The code goes to whoever opens the link, and lets in whoever types it: a link that is passed on gives nothing to the one who passed it on,
-// unless the code comes back. The page learns nothing of what happens in the messenger.
+// The code goes to the person who opens the link, and lets in the visitor who types it: a link that is passed on gives nothing to the visitor
+// who passed it on, unless the code comes back. The page learns nothing of what happens in the messenger.
 
 /** A login that was begun. `challenge` names it; `url` opens the bot. */
 export interface BegunLogin {

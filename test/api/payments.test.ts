@@ -108,7 +108,7 @@ describe('M10: a visitor who pays through the provider gets in', () => {
     expect(await site.checkouts()).toEqual([])
   })
 
-  test('a payment that is under way is continued at the same price, and begun anew at another one', async () => {
+  test('a payment that is under way is continued at the same price, and another one is begun at another price', async () => {
     const payer = await site.payer()
     await begin(payer)
     await Promise.all([payer.pay(), payer.pay(), payer.pay('/other/')])

@@ -44,7 +44,7 @@ describe('E22: what follows from what the provider says', () => {
     ['currency', { currency: 'KZT' }],
     ['payment', { checkout_id: 'd' }],
     ['site', { site_id: 't' }],
-    ['purpose that is not told', { checkout_id: undefined, site_id: undefined }],
+    ['purpose that the provider does not name', { checkout_id: undefined, site_id: undefined }],
   ])('a payment of another %s is refused', (_what, change) => {
     expect(settlementOf({ ...checkout, status: 'open' }, seen('paid', change))).toBe('refused')
     expect(settlementOf({ ...checkout, status: 'refused' }, seen('paid', change))).toBe('none')

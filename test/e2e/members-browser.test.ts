@@ -185,7 +185,7 @@ async function connectedChannel() {
   return { channel, id: listed.find(({ title }) => title === channel.title)?.id }
 }
 
-test('M02: a subscriber gets a code from the bot and is let in, a stranger is told why not', { timeout: 120_000 }, async () => {
+test('M02: a subscriber gets a code from the bot and is let in, a stranger sees why not', { timeout: 120_000 }, async () => {
   const { telegram, base } = sites
   const { channel, id } = await connectedChannel()
   const site = await sites.published()

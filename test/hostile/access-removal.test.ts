@@ -138,7 +138,7 @@ test('E07: a removal that is answered as soon as PostgreSQL is back holds at onc
   for (let i = 0; i < crashes; i++) {
     const { subject, cookie } = await insider(site, `visitor-${i}@example.com`)
     const crash = postgres.crash(awayMs[i % awayMs.length] ?? 0)
-    // while PostgreSQL is away, nobody is removed and nobody is told so
+    // while PostgreSQL is away, nobody is removed, and no answer says so
     for (;;) {
       const { status } = await removeVisitor(site, subject)
       if (status === 200) break
