@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { required } from '../../infra/config.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
-import { type TestProject, type World, world } from '../world.ts'
+import type { TestProject, World } from '../world.ts'
 import { type KillablePostgres, startKillablePostgres } from './killable-postgres.ts'
 import { report } from './platform.ts'
-import { openTwoEdges, p99, type TwoEdges } from './two-edges.ts'
+import { p99, type TwoEdges, worldOfTwoEdges } from './two-edges.ts'
 
 const removals = 100
 const interrupted = 20
@@ -31,9 +31,7 @@ beforeAll(async () => {
     forbidConnections: () => Promise.reject(new Error('not here')),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   }
-  w = stack.use(await world({ database }))
-  project = await w.project('enterprise')
-  edges = stack.use(await openTwoEdges(w))
+  ;({ w, project, edges } = stack.use(await worldOfTwoEdges({ database })))
 })
 afterAll(() => stack.disposeAsync())
 

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { required } from '../../infra/config.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
 import { deployFiles, makeSite, page, randomName } from '../make.ts'
-import { type TestProject, type World, world } from '../world.ts'
+import type { TestProject, World } from '../world.ts'
 import { report } from './platform.ts'
-import { openTwoEdges, p99, type TwoEdges } from './two-edges.ts'
+import { p99, type TwoEdges, worldOfTwoEdges } from './two-edges.ts'
 
 // What ends the visit of a member acts on every edge within a second.
 
@@ -17,9 +17,7 @@ let project: TestProject
 let edges: TwoEdges
 const stack = new AsyncDisposableStack()
 beforeAll(async () => {
-  w = stack.use(await world())
-  project = await w.project('enterprise')
-  edges = stack.use(await openTwoEdges(w))
+  ;({ w, project, edges } = stack.use(await worldOfTwoEdges()))
 })
 afterAll(() => stack.disposeAsync())
 

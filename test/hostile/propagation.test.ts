@@ -2,9 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deployFiles, makeSite, page } from '../make.ts'
-import { type TestProject, type World, world } from '../world.ts'
+import type { TestProject, World } from '../world.ts'
 import { report } from './platform.ts'
-import { openTwoEdges, p99, type TwoEdges } from './two-edges.ts'
+import { p99, type TwoEdges, worldOfTwoEdges } from './two-edges.ts'
 
 const changes = 100
 const unannounced = 20
@@ -17,9 +17,7 @@ let project: TestProject
 let edges: TwoEdges
 const stack = new AsyncDisposableStack()
 beforeAll(async () => {
-  w = stack.use(await world())
-  project = await w.project('enterprise')
-  edges = stack.use(await openTwoEdges(w))
+  ;({ w, project, edges } = stack.use(await worldOfTwoEdges()))
 })
 afterAll(() => stack.disposeAsync())
 

@@ -4,7 +4,7 @@ import { openEdge } from '../../edge/edge.ts'
 import { required } from '../../infra/config.ts'
 import { createLogger } from '../../infra/log.ts'
 import { type Answer, type Ask, ask } from '../edge/test-edge.ts'
-import type { World } from '../world.ts'
+import { type TestProject, type World, type WorldOptions, world } from '../world.ts'
 
 export interface TwoEdges extends AsyncDisposable {
   /** Waits until both edges answer the root of a site as wanted. Answers how many milliseconds that took. */
@@ -26,8 +26,24 @@ export interface Seen {
   readonly changedAt: number
 }
 
+/** A world whose sites two edges serve, and a project in it. */
+export interface WorldOfTwoEdges extends AsyncDisposable {
+  readonly w: World
+  readonly project: TestProject
+  readonly edges: TwoEdges
+}
+
+export async function worldOfTwoEdges(options?: WorldOptions): Promise<WorldOfTwoEdges> {
+  await using opened = new AsyncDisposableStack()
+  const w = opened.use(await world(options))
+  const project = await w.project('enterprise')
+  const edges = opened.use(await openTwoEdges(w))
+  const stack = opened.move()
+  return { w, project, edges, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+}
+
 /** Two edges that follow the database of a world, each with a snapshot of its own. */
-export async function openTwoEdges(w: World): Promise<TwoEdges> {
+async function openTwoEdges(w: World): Promise<TwoEdges> {
   await using opened = new AsyncDisposableStack()
   const { platformDomain, base: baseUrl, preview: previewUrl } = w.config.urls
   const secretKey = required(w.config.secretKey, 'PLINTH_SECRET_KEY')
