@@ -1,7 +1,8 @@
 import { createHash, type X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { type Browser, chromium } from 'playwright-core'
+import axe from 'axe-core'
+import { type Browser, chromium, type Page } from 'playwright-core'
 import { test } from 'vitest'
 
 const folders = (process.env['PATH'] ?? '').split(delimiter)
@@ -18,6 +19,20 @@ export function launchChromium({ trusting }: { readonly trusting?: X509Certifica
   const args = ['--no-sandbox']
   if (trusting) args.push(`--ignore-certificate-errors-spki-list=${keyHash(trusting)}`)
   return chromium.launch({ executablePath, args })
+}
+
+/** What axe finds on a page: each rule that is broken, with the elements that break it. */
+export async function axeFindings(page: Page): Promise<readonly (readonly [rule: string, elements: readonly string[]])[]> {
+  await page.evaluate(axe.source)
+  const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
+  return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])
+}
+
+/** Adds to a list what the policies of a page's documents refuse from now on. */
+export function watchPolicies(page: Page, refused: string[]): void {
+  page.on('console', (message) => {
+    if (message.text().includes('Content Security Policy')) refused.push(message.text())
+  })
 }
 
 const keyHash = ({ publicKey }: X509Certificate) =>

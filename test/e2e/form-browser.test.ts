@@ -1,4 +1,3 @@
-import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import { formHtml } from '../../core/form-html.ts'
@@ -6,7 +5,7 @@ import { freePort } from '../../infra/local/ports.ts'
 import { type FormSite, makeFormSite } from '../api/form-site.ts'
 import { deployFiles } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
-import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
+import { axeFindings, hasChromium, launchChromium, browserTest as test } from './chromium.ts'
 
 // Forms of a site in a real Chromium, which sends what browsers send: with and without scripts, and with a script of the page.
 
@@ -122,9 +121,7 @@ test.for(looks)('axe finds nothing on the pages after a post: %o', async ({ widt
   for (const page of seen) {
     await page.locator('main').waitFor()
     expect(await page.locator('html').getAttribute('lang')).toBe(look.locale)
-    await page.evaluate(axe.source)
-    const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
-    expect(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([])
+    expect(await axeFindings(page)).toEqual([])
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
   }
 })

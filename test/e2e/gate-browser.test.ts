@@ -2,39 +2,21 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import axe from 'axe-core'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import sharp from 'sharp'
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
-import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
-import { type ClosedSites, html, openClosedSites } from './closed-sites.ts'
+import { expect } from 'vitest'
+import { axeFindings, browserTest as test } from './chromium.ts'
+import { type ClosedSites, html } from './closed-sites.ts'
+import { type OpenPage, visitClosedSites } from './visit-closed-sites.ts'
 
 // Closed sites in a real Chromium, through the Caddy of `npm start`, with codes that arrive at a real mail server.
 
-const stack = new AsyncDisposableStack()
 let sites: ClosedSites
-let browser: Browser
-beforeAll(async () => {
-  if (!hasChromium) return
-  sites = stack.use(await openClosedSites())
-  browser = await launchChromium({ trusting: await sites.authorityOfSites() })
-  stack.defer(() => browser.close())
-}, 300_000)
-afterAll(() => stack.disposeAsync(), 60_000)
-
-/** What the policies of the pages have refused. */
-const refused: string[] = []
-afterEach(() => expect(refused).toEqual([]))
-
-async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const context = await browser.newContext(options)
-  const page = await context.newPage()
-  page.on('console', (message) => {
-    if (message.text().includes('Content Security Policy')) refused.push(message.text())
-  })
-  await page.goto(url)
-  return page
-}
+let open: OpenPage
+visitClosedSites((opened) => {
+  sites = opened.sites
+  open = opened.open
+})
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { name }).waitFor()
 const focused = (page: Page) => page.evaluate('document.activeElement?.name')
@@ -254,9 +236,7 @@ test.for(looks)('L09: axe finds nothing on any login page: %o', async ({ width, 
     await page.locator('h1').waitFor()
     if (shots !== undefined) await page.screenshot({ path: join(shots, `real-${state}-${width}-${look.colorScheme}.png`) })
     expect(await page.locator('html').getAttribute('lang')).toBe(look.locale)
-    await page.evaluate(axe.source)
-    const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
-    expect(violations.map(({ id, nodes }) => [state, id, nodes.map(({ html }) => html)])).toEqual([])
+    expect([state, await axeFindings(page)]).toEqual([state, []])
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
   }
   const answer = async (text: string) => {

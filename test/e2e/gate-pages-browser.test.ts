@@ -2,14 +2,13 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { pageLanguages } from '../../core/page-language.ts'
 import { type GateBrand, gatePage } from '../../infra/gate/page.ts'
 import type { GateState } from '../../infra/gate/state.ts'
 import type { GateTerms } from '../../infra/gate/terms.ts'
-import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
+import { axeFindings, hasChromium, launchChromium, browserTest as test, watchPolicies } from './chromium.ts'
 
 // Every state of the login page in a real Chromium, without the servers that lead there.
 
@@ -129,9 +128,7 @@ test.for(looks)('M02 M03 M10: axe finds nothing on any page, and none is too wid
   for (const name of Object.keys(states)) {
     await page.goto(`${base}/${name}/${kind}/${lang}`)
     if (shots !== undefined) await page.screenshot({ path: join(shots, `${name}-${kind}-${lang}-${width}.png`), fullPage: true })
-    await page.evaluate(axe.source)
-    const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
-    expect(violations.map(({ id, nodes }) => [name, id, nodes.map(({ html }) => html)])).toEqual([])
+    expect([name, await axeFindings(page)]).toEqual([name, []])
     expect([name, await page.evaluate('document.documentElement.scrollWidth <= innerWidth')]).toEqual([name, true])
   }
   await page.context().close()
@@ -140,9 +137,7 @@ test.for(looks)('M02 M03 M10: axe finds nothing on any page, and none is too wid
 test('L02: the policy of the pages refuses nothing that they need', async () => {
   const page = await open({})
   const refused: string[] = []
-  page.on('console', (message) => {
-    if (message.text().includes('Content Security Policy')) refused.push(message.text())
-  })
+  watchPolicies(page, refused)
   for (const name of Object.keys(states)) {
     await page.goto(`${base}/${name}/card/en`)
     expect(await page.evaluate("getComputedStyle(document.querySelector('.card')).padding")).toBe('32px')

@@ -1,36 +1,19 @@
 import { join } from 'node:path'
-import axe from 'axe-core'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
 import { randomName } from '../make.ts'
-import { hasChromium, launchChromium, browserTest as test } from './chromium.ts'
-import { type ClosedSite, type ClosedSites, openClosedSites } from './closed-sites.ts'
+import { axeFindings, browserTest as test } from './chromium.ts'
+import type { ClosedSite, ClosedSites } from './closed-sites.ts'
+import { type OpenPage, visitClosedSites } from './visit-closed-sites.ts'
 
 // Members register, are approved, consent and pay, and subscribers log in, in a real Chromium, through the Caddy of `npm start`.
 
-const stack = new AsyncDisposableStack()
 let sites: ClosedSites
-let browser: Browser
-beforeAll(async () => {
-  if (!hasChromium) return
-  sites = stack.use(await openClosedSites())
-  browser = await launchChromium({ trusting: await sites.authorityOfSites() })
-  stack.defer(() => browser.close())
-}, 300_000)
-afterAll(() => stack.disposeAsync(), 60_000)
-
-/** What the policies of the pages have refused. */
-const refused: string[] = []
-afterEach(() => expect(refused).toEqual([]))
-
-async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const page = await (await browser.newContext(options)).newPage()
-  page.on('console', (message) => {
-    if (message.text().includes('Content Security Policy')) refused.push(message.text())
-  })
-  await page.goto(url)
-  return page
-}
+let open: OpenPage
+visitClosedSites((opened) => {
+  sites = opened.sites
+  open = opened.open
+})
 
 /** Where screenshots are kept; nowhere by default. */
 const shots = process.env['GATE_SHOTS']
@@ -41,9 +24,7 @@ async function arrive(page: Page, name: string): Promise<void> {
   await page.getByRole('heading', { name, exact: true }).waitFor({ timeout: 60_000 })
   if (shots !== undefined) await page.screenshot({ path: join(shots, `flow-${++shot}.png`), fullPage: true })
   // nothing but axe is evaluated, so the policy of the page stays in force for the page itself
-  await page.evaluate(axe.source)
-  const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
-  expect(violations.map(({ id, nodes }) => [name, id, nodes.map(({ html }) => html)])).toEqual([])
+  expect([name, await axeFindings(page)]).toEqual([name, []])
 }
 
 const newEmail = () => `${randomName('ada')}@example.com`
