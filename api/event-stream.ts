@@ -8,23 +8,32 @@ import type { Operation } from './operation.ts'
 
 /** How often a comment is sent on an idle stream, so that no proxy closes the connection. */
 const keepAliveMs = 15_000
+const eventStreamType = 'text/event-stream'
 const keepAlive = ': keep-alive\n\n'
 
-/** The parameters that REST adds to the input of an operation with events, for the OpenAPI document. */
-export const followParameters = {
+const follow = z.boolean()
+const onRequest = {
   query: {
-    follow: z
-      .boolean()
+    follow: follow
       .default(false)
       .describe('true streams server-sent events until the log ends, as does `Accept: text/event-stream`.'),
   },
   header: { 'Last-Event-ID': z.string().optional().describe('When following: the id of the last event received.') },
 }
+const always = {
+  query: {
+    follow: follow.default(true).describe('false answers once, with JSON, as does `Accept: application/json`.'),
+  },
+  header: {},
+}
+
+/** The parameters that REST adds to the input of an operation with events, for the OpenAPI document. */
+export const followParameters = ({ streamsByDefault }: Operation) => (streamsByDefault ? always : onRequest)
 
 /** The operation as the request wants it: with a response, or with a stream of events instead. */
 export function asAnswered(op: Operation, koa: Koa): Operation {
   const { events } = op
-  if (!events || !wantsEvents(koa)) return op
+  if (!events || !wantsEvents(op, koa)) return op
   return {
     ...op,
     handler: async (ctx, input, target) => {
@@ -36,7 +45,7 @@ export function asAnswered(op: Operation, koa: Koa): Operation {
       const happening = events(ctx, input, target, following)[Symbol.asyncIterator]()
       // a refusal comes before the first event, and is a usual response
       const first = await happening.next()
-      koa.type = 'text/event-stream'
+      koa.type = eventStreamType
       koa.set('x-accel-buffering', 'no')
       return eventStream(first, happening, signal)
     },
@@ -44,11 +53,12 @@ export function asAnswered(op: Operation, koa: Koa): Operation {
 }
 
 /** @throws AppError `unprocessable` */
-function wantsEvents(koa: Koa): boolean {
+function wantsEvents(op: Operation, koa: Koa): boolean {
   if (koa.method !== 'GET') return false
   const follow = new URLSearchParams(koa.querystring).getAll('follow')
   if (follow.length > 1) throw unprocessable('follow: give it once')
-  if (follow.length === 0) return koa.get('accept').includes('text/event-stream')
+  if (follow.length === 0 && op.streamsByDefault) return koa.accepts(eventStreamType, 'application/json') !== 'application/json'
+  if (follow.length === 0) return koa.get('accept').includes(eventStreamType)
   if (follow[0] !== 'true' && follow[0] !== 'false') throw unprocessable('follow must be true or false')
   return follow[0] === 'true'
 }

@@ -5,11 +5,11 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
+import { csvType } from './csv-format.ts'
 import { responseOf } from './docs/responses.ts'
-import { followParameters } from './event-stream.ts'
 import { codesOf } from './http-errors.ts'
 import type { ErrorStatus, Operation } from './operation.ts'
-import { type RestShape, restShape } from './rest.ts'
+import { addedParameters, type RestShape, restShape } from './rest.ts'
 import { submit_form, submitFormObject } from './visitor/form-operation.ts'
 
 const ErrorBody = z.object({ message: z.string().describe('What is wrong and what to do.') }).meta({ id: 'Error' })
@@ -145,6 +145,7 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
   const pick = (names: readonly string[]) =>
     z.object(Object.fromEntries(names.map((name) => [name, members[shape.memberOf(name)] ?? z.unknown()])))
   const links = linksOf(op, shape, all)
+  const added = addedParameters(op)
   return {
     operationId: op.id,
     summary: op.title,
@@ -154,17 +155,17 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
     security: [{ [scheme]: isForProjects ? [op.scope] : [] }],
     requestParams: {
       ...(shape.pathNames.length > 0 ? { path: pick(shape.pathNames) } : {}),
-      ...(shape.queryNames.length > 0 ? { query: pick(shape.queryNames) } : {}),
-      ...(op.events
-        ? { query: pick(shape.queryNames).extend(followParameters.query), header: z.object(followParameters.header) }
+      ...(shape.queryNames.length + Object.keys(added.query).length > 0
+        ? { query: pick(shape.queryNames).extend(added.query) }
         : {}),
+      ...(Object.keys(added.header).length > 0 ? { header: z.object(added.header) } : {}),
     },
     ...(shape.bodyNames.length > 0 ? { requestBody: { required: true, content: json(pick(shape.bodyNames), op.example) } } : {}),
     ...(op.raw ? { requestBody: rawBody(op.raw) } : {}),
     responses: {
       200: {
         description: 'Done.',
-        content: { ...(op.download ? files(op.download) : json(op.output, responseOf(op))), ...(op.events && eventStream) },
+        content: contentOf(op),
         headers: ignoredMembers,
         ...(Object.keys(links).length > 0 ? { links } : {}),
       },
@@ -172,6 +173,12 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
     },
   }
 }
+
+const contentOf = (op: Operation) => ({
+  ...(op.download ? files(op.download) : json(op.output, responseOf(op))),
+  ...(op.csv && files([csvType])),
+  ...(op.events && eventStream),
+})
 
 const files = (types: readonly string[]) =>
   Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' as const } }]))
@@ -224,7 +231,7 @@ function failuresOf(op: Operation, shape: RestShape): number[] {
   const all: number[] = [401, 403, 415, 429, 500, 503, ...op.errors]
   if (shape.pathNames.length > 0) all.push(404)
   if (shape.bodyNames.length > 0) all.push(400, 413)
-  if (shape.bodyNames.length + shape.queryNames.length > 0) all.push(422)
+  if (shape.bodyNames.length + shape.queryNames.length + Object.keys(addedParameters(op).query).length > 0) all.push(422)
   if (op.requires || op.whenSuspended) all.push(402)
   return [...new Set(all)].sort((a, b) => a - b)
 }

@@ -36,6 +36,12 @@ export interface Following {
   readonly lastEventId: string | undefined
 }
 
+/** A whole file of comma-separated values. */
+export interface CsvFile {
+  readonly name: string
+  readonly text: string
+}
+
 export type ErrorStatus = 400 | 402 | 404 | 409 | 413 | 429 | 503
 
 /**
@@ -76,6 +82,8 @@ export interface Operation {
   readonly output: z.ZodType
   /** The media types of a result that REST streams as a file; the handler returns a `Download` then. */
   readonly download?: readonly string[]
+  /** The result as a small file: REST sends it for `format=csv`. Tools have the JSON only. */
+  readonly csv?: (ctx: Context, input: never, target: never) => Promise<CsvFile>
   /** The statuses of its failures, besides those that every operation has. */
   readonly errors: readonly ErrorStatus[]
   /** Bodies of errors that have more than a message, by status. */
@@ -84,10 +92,12 @@ export interface Operation {
   readonly handler: (ctx: Context, input: never, target: never) => Promise<unknown>
   /** The events of the result as it changes: REST streams them for `follow=true` and for `Accept: text/event-stream`. Tools never follow. */
   readonly events?: (ctx: Context, input: never, target: never, following: Following) => AsyncIterable<ServerSentEvent>
+  /** REST streams the events unless the request has `follow=false` or prefers JSON. */
+  readonly streamsByDefault?: true
 }
 
 interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target>
-  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example' | 'events' | 'whenTrashed'> {
+  extends Omit<Operation, 'input' | 'output' | 'load' | 'handler' | 'errors' | 'example' | 'events' | 'csv' | 'whenTrashed'> {
   readonly input: Input
   readonly output: Output
   readonly errors?: readonly ErrorStatus[]
@@ -100,6 +110,7 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target
     input: z.output<Input> & { readonly upload: Upload; readonly texts?: LongTexts },
     target: Target,
   ) => Promise<z.input<Output> | Download>
+  readonly csv?: (ctx: Context, input: z.output<Input>, target: Target) => Promise<CsvFile>
   readonly events?: (ctx: Context, input: z.output<Input>, target: Target, following: Following) => AsyncIterable<ServerSentEvent>
 }
 

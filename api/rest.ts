@@ -6,6 +6,7 @@ import { AppError, unprocessable } from '../core/errors.ts'
 import type { Admitted } from './admission.ts'
 import { announcedBytes, arriving, refuseOtherBodies, requireMediaType } from './body.ts'
 import type { Context } from './context.ts'
+import { asFormatted, formatParameters } from './csv-format.ts'
 import type { Download } from './download.ts'
 import { asAnswered, followParameters } from './event-stream.ts'
 import { ignoredMembers } from './ignored-members.ts'
@@ -44,6 +45,12 @@ export function restShape(op: Operation): RestShape | undefined {
   }
 }
 
+/** The parameters that REST adds to the input of an operation. */
+export const addedParameters = (op: Operation) => ({
+  query: { ...(op.events && followParameters(op).query), ...(op.csv && formatParameters) },
+  header: op.events ? followParameters(op).header : {},
+})
+
 /**
  * Makes the routes of all operations in REST. As in OpenAPI, a path with fewer names goes before others: `/submissions/export` is no submission.
  * `enter` identifies the caller.
@@ -67,8 +74,9 @@ export function restRouter<C extends Context>(operations: readonly Operation[], 
       await using held = new AsyncDisposableStack()
       const admitted = held.use(ctx.admission.enter({ kind: 'project', id: ctx.caller.project_id }))
       await using received = await receive(route, koa, ctx, admitted)
-      const result = await invoke(asAnswered(op, koa), ctx, async () => received.call, shape.pathNames)
-      if (op.download) sendDownload(koa, result as Download, held.move())
+      const answered = asFormatted(asAnswered(op, koa), koa)
+      const result = await invoke(answered, ctx, async () => received.call, shape.pathNames)
+      if (answered.download) sendDownload(koa, result as Download, held.move())
       else koa.body = result
     })
   }
@@ -126,7 +134,7 @@ async function receive({ op, shape, bounds }: Route, koa: Koa, ctx: Context, adm
 function nameIgnored(koa: Koa, op: Operation, { queryNames, bodyNames }: RestShape, body?: unknown): void {
   const query = {
     given: new URLSearchParams(koa.querystring).keys(),
-    known: op.events ? [...queryNames, ...Object.keys(followParameters.query)] : queryNames,
+    known: [...queryNames, ...Object.keys(addedParameters(op).query)],
   }
   const names = ignoredMembers(query, { given: isObject(body) ? Object.keys(body) : [], known: bodyNames })
   if (names.length > 0) koa.set('plinth-ignored', names.join(', '))

@@ -19,6 +19,7 @@ const formats: Readonly<Record<string, string>> = {
   uuid: 'must be an id in the form of a UUID',
   email: 'must be an email address',
   url: 'must be a URL',
+  date: 'must be a date such as 2026-09-07',
   datetime: 'must be an instant such as 2026-09-07T12:00:00.000Z',
   base64: 'must be base64',
 }

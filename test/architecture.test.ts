@@ -98,6 +98,7 @@ const subjects = [
   'messengers',
   'members',
   'payments',
+  'stats',
   'plans',
   'removal',
 ]

@@ -73,7 +73,7 @@ async function answer(form) {
   let path = template
   for (const [name, field] of filled(form, 'path')) path = path.replace(`{${name}}`, encodeURIComponent(field.value))
   const query = new URLSearchParams(filled(form, 'query').map(([name, field]) => [name, field.value]))
-  const headers = { authorization: `Bearer ${keyField.value.trim()}` }
+  const headers = { accept: 'application/json', authorization: `Bearer ${keyField.value.trim()}` }
   let body
   for (const [, field] of filled(form, 'json')) {
     body = field.value

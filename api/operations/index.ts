@@ -71,6 +71,7 @@ import { set_paid_access } from './paid-access.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
+import { get_site_stats, get_site_stats_tops } from './stats.ts'
 import { cancel_site_subdomain_change, change_site_subdomain } from './subdomain-changes.ts'
 import { delete_site, list_trashed, restore_site } from './trash.ts'
 import { delete_env, list_env, set_env } from './variables.ts'
@@ -95,6 +96,7 @@ export const tags = {
     'A closed site shows visitors a login page: it opens with a password, or with a code that is emailed to a listed address or to a member.',
   Forms: 'Visitors post forms to the endpoint of a site. Their submissions are here, by status; those over the quota are hidden.',
   'Auto-reply': 'Visitors who post a form get an email in reply.',
+  Stats: 'What visitors of a site requested, by day, counted where it is served: without cookies, scripts or stored addresses.',
   Notifications: 'What the owner of the project should know.',
   Webhooks: 'The platform calls the webhooks of a project when something happens to its sites.',
 }
@@ -192,6 +194,8 @@ export const operations: readonly Operation[] = [
   set_autoreply_page_logo,
   remove_autoreply_page_logo,
   set_autoreply_delivery,
+  get_site_stats,
+  get_site_stats_tops,
   list_notifications,
   read_notifications,
   list_webhooks,

@@ -107,6 +107,35 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     return { site_id: id }
   }
 
+  /** A site with a day that has visitors. */
+  async function ofVisitedSite(): Promise<Input> {
+    const { id: site_id } = await makeSite(w, owner)
+    const ofDay = { site_id, day: '2026-09-02' }
+    const traffic = { views: 48, visitors: 21, bytes: 1_843_200, human_views: 36, human_visitors: 17, human_bytes: 1_530_000 }
+    await w.db
+      .insertInto('traffic_days')
+      .values({ ...ofDay, ...traffic })
+      .execute()
+    await w.db
+      .insertInto('activity_days')
+      .values({ ...ofDay, form_submissions: 2, publishes: 1 })
+      .execute()
+    const tops = [
+      { kind: 'page', value: '/', hits: 31, visitors: 20 },
+      { kind: 'page', value: '/notes/', hits: 17, visitors: 9 },
+      { kind: 'source', value: 'search.example', hits: 12, visitors: 11 },
+      { kind: 'download', value: '/field-guide.pdf', hits: 6, visitors: 5 },
+      { kind: 'not_found', value: '/old-page', hits: 7, visitors: 3 },
+      { kind: 'device', value: 'desktop', hits: 29, visitors: 12 },
+      { kind: 'bot_reason', value: 'ua_bot', hits: 12, visitors: 4 },
+    ] as const
+    await w.db
+      .insertInto('traffic_tops')
+      .values(tops.map((top) => ({ ...ofDay, ...top })))
+      .execute()
+    return { site_id }
+  }
+
   /** The pull request of a fork that waits for its approval. */
   async function ofBranchPreview(): Promise<Input> {
     const { site_id } = (await ofRepository()) as { site_id: string }
@@ -285,6 +314,8 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     set_autoreply_page_logo: ofDeliveryPage,
     remove_autoreply_page_logo: ofDeliveryPage,
     set_autoreply_delivery: async () => ({ ...(await ofDeliveryPage()), logo_base64: smallImage.toString('base64') }),
+    get_site_stats: async () => ({ ...(await ofVisitedSite()), from: '2026-09-01', to: '2026-09-02' }),
+    get_site_stats_tops: async () => ({ ...(await ofVisitedSite()), from: '2026-09-01', to: '2026-09-02' }),
     list_notifications: async () => ({}),
     read_notifications: async () => ({ all: true }),
     list_webhooks: async () => ({}),

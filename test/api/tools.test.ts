@@ -131,6 +131,15 @@ async function callWebhookTools(call: Call, rest: (path: string) => Promise<any>
   expect(await call('redeliver_webhook', { webhook_id, delivery_id })).toMatchObject({ type: 'form.received', tries: [] })
   expect(await call('update_webhook', { webhook_id, enabled: false })).toMatchObject({ enabled: false })
   expect(await call('delete_webhook', { webhook_id, confirm: true })).toEqual({ ok: true })
+  const { site_id } = await inputOf('get_site_stats')
+  const period = { from: '2026-08-31', to: '2026-09-05' }
+  const query = new URLSearchParams(period).toString()
+  for (const [name, path] of [
+    ['get_site_stats', 'stats'],
+    ['get_site_stats_tops', 'stats/tops'],
+  ] as const) {
+    expect(await call(name, { site_id, ...period })).toEqual(await rest(`sites/${String(site_id)}/${path}?${query}`))
+  }
   const created = await call('create_webhook', { url: 'https://hooks.example.com/plinth', events: ['site.trashed'] })
   expect(created.secret).toMatch(/^whsec_/)
   expect(await call('list_notifications')).toEqual(await rest('notifications'))
