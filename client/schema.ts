@@ -1598,6 +1598,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the statistics of a site
+         * @description Gets views, visitors, bytes, form submissions and publishes of a site by day, and their sums. Days begin at midnight in Moscow; human_ means without what programs requested. With format=csv REST sends the days as CSV.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_site_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sites/{site_id}/stats/tops": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the tops of a site
+         * @description Gets the pages, sources, downloads, missing paths, devices and reasons to take a visitor for a program that have the most hits in a period: at most 100 of each, none with fewer than 5 hits.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_site_stats_tops"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/notifications": {
         parameters: {
             query?: never;
@@ -2759,6 +2803,107 @@ export interface components {
             emails_sent_this_month: number;
             /** @description Replies that the plan allows in a month; null is unlimited. */
             emails_limit: number | null;
+        };
+        SiteStats: {
+            /**
+             * Format: date
+             * @description The first day of the period.
+             */
+            from: string;
+            /**
+             * Format: date
+             * @description The last day of the period.
+             */
+            to: string;
+            /**
+             * @description Where the days begin at midnight.
+             * @constant
+             */
+            timezone: "Europe/Moscow";
+            /** @description Every day of the period, in order. */
+            days: {
+                /** Format: date */
+                date: string;
+                /** @description Pages that were shown to anybody, programs included. */
+                views: number;
+                /** @description Visitors who saw a page, each counted once a day. */
+                visitors: number;
+                /** @description Bytes of everything that was sent. */
+                bytes: number;
+                /** @description Pages that were shown to people: what programs were recognised in is left out. */
+                human_views: number;
+                human_visitors: number;
+                human_bytes: number;
+                /** @description Form submissions that are in the inbox. */
+                form_submissions: number;
+                /** @description How often a deploy went live. */
+                publishes: number;
+            }[];
+            /** @description The sums of the days: whoever came on two days is two visitors. */
+            summary: {
+                /** @description Pages that were shown to anybody, programs included. */
+                views: number;
+                /** @description Visitors who saw a page, each counted once a day. */
+                visitors: number;
+                /** @description Bytes of everything that was sent. */
+                bytes: number;
+                /** @description Pages that were shown to people: what programs were recognised in is left out. */
+                human_views: number;
+                human_visitors: number;
+                human_bytes: number;
+                /** @description Form submissions that are in the inbox. */
+                form_submissions: number;
+                /** @description How often a deploy went live. */
+                publishes: number;
+            };
+        };
+        SiteTops: {
+            /**
+             * Format: date
+             * @description The first day of the period.
+             */
+            from: string;
+            /**
+             * Format: date
+             * @description The last day of the period.
+             */
+            to: string;
+            /** @description Paths of pages by their views. */
+            pages: {
+                value: string;
+                hits: number;
+                visitors: number;
+            }[];
+            /** @description Sites that visitors came from by views; (direct) when their browser names none. */
+            sources: {
+                value: string;
+                hits: number;
+                visitors: number;
+            }[];
+            /** @description Paths of files that were downloaded. */
+            downloads: {
+                value: string;
+                hits: number;
+                visitors: number;
+            }[];
+            /** @description Paths that were requested and do not exist. */
+            not_found: {
+                value: string;
+                hits: number;
+                visitors: number;
+            }[];
+            /** @description Kinds of devices by views. */
+            devices: {
+                value: string;
+                hits: number;
+                visitors: number;
+            }[];
+            /** @description Why views were taken for those of programs. */
+            bot_reasons: {
+                value: string;
+                hits: number;
+                visitors: number;
+            }[];
         };
         Notifications: {
             /** @description How many of all were not marked as read. */
@@ -8495,6 +8640,185 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_site_stats: {
+        parameters: {
+            query?: {
+                /** @description How many days up to today; 30 when no period is given. Not together with from and to. */
+                days?: number;
+                /** @description The first day, a date in Moscow. Needs to. */
+                from?: string;
+                /** @description The last day, a date in Moscow, at most 365 days after the first. Needs from. */
+                to?: string;
+                /** @description csv sends the result as a file of comma-separated values. */
+                format?: "json" | "csv";
+            };
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-09-01",
+                     *       "to": "2026-09-02",
+                     *       "timezone": "Europe/Moscow",
+                     *       "days": [
+                     *         {
+                     *           "date": "2026-09-01",
+                     *           "views": 0,
+                     *           "visitors": 0,
+                     *           "bytes": 0,
+                     *           "human_views": 0,
+                     *           "human_visitors": 0,
+                     *           "human_bytes": 0,
+                     *           "form_submissions": 0,
+                     *           "publishes": 0
+                     *         },
+                     *         {
+                     *           "date": "2026-09-02",
+                     *           "views": 48,
+                     *           "visitors": 21,
+                     *           "bytes": 1843200,
+                     *           "human_views": 36,
+                     *           "human_visitors": 17,
+                     *           "human_bytes": 1530000,
+                     *           "form_submissions": 2,
+                     *           "publishes": 1
+                     *         }
+                     *       ],
+                     *       "summary": {
+                     *         "views": 48,
+                     *         "visitors": 21,
+                     *         "bytes": 1843200,
+                     *         "human_views": 36,
+                     *         "human_visitors": 17,
+                     *         "human_bytes": 1530000,
+                     *         "form_submissions": 2,
+                     *         "publishes": 1
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteStats"];
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_site_stats_tops: {
+        parameters: {
+            query?: {
+                /** @description How many days up to today; 30 when no period is given. Not together with from and to. */
+                days?: number;
+                /** @description The first day, a date in Moscow. Needs to. */
+                from?: string;
+                /** @description The last day, a date in Moscow, at most 365 days after the first. Needs from. */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-09-01",
+                     *       "to": "2026-09-02",
+                     *       "pages": [
+                     *         {
+                     *           "value": "/",
+                     *           "hits": 31,
+                     *           "visitors": 20
+                     *         },
+                     *         {
+                     *           "value": "/notes/",
+                     *           "hits": 17,
+                     *           "visitors": 9
+                     *         }
+                     *       ],
+                     *       "sources": [
+                     *         {
+                     *           "value": "search.example",
+                     *           "hits": 12,
+                     *           "visitors": 11
+                     *         }
+                     *       ],
+                     *       "downloads": [
+                     *         {
+                     *           "value": "/field-guide.pdf",
+                     *           "hits": 6,
+                     *           "visitors": 5
+                     *         }
+                     *       ],
+                     *       "not_found": [
+                     *         {
+                     *           "value": "/old-page",
+                     *           "hits": 7,
+                     *           "visitors": 3
+                     *         }
+                     *       ],
+                     *       "devices": [
+                     *         {
+                     *           "value": "desktop",
+                     *           "hits": 29,
+                     *           "visitors": 12
+                     *         }
+                     *       ],
+                     *       "bot_reasons": [
+                     *         {
+                     *           "value": "ua_bot",
+                     *           "hits": 12,
+                     *           "visitors": 4
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SiteTops"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
