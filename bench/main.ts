@@ -13,6 +13,7 @@ const benches = {
   push: 'The time from a push to a repository until it is served, and what becomes of ten pushes within a second.',
   build: 'A build on the farm, with and without kept packages, beside the bare npm commands.',
   uploads: 'The memory of the API while eight uploads of 50 MB arrive at once.',
+  scale: 'What thousands of sites cost the edge in memory, at its start, and with a cold page cache.',
   forms: 'Form posts a second with a p99 of at most 50 ms, accepted and refused, and what a flood costs the others.',
   fairness: 'How long a project waits for its builds when another has queued forty before.',
   neighbours: 'What hostile builds in every slot cost visitors and callers of the API.',
