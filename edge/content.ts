@@ -138,7 +138,7 @@ function openBodies(cas: Cas, { bodyBytes, maxBodyBytes }: Required<ContentLimit
       const bytes = await object.bytes()
       // checked here, because remembered bytes would outlive the discovery of damage in the storage
       if (!encoding && hashOf(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
-      if (encoding && (await hashOfInflated([bytes])) !== file.sha256) return 'absent'
+      if (encoding && (await hashOfInflated(bytes)) !== file.sha256) return 'absent'
       options.ttl = 0
       return bytes
     },

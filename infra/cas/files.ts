@@ -10,13 +10,26 @@ export async function openedFile(file: FileHandle): Promise<OpenedObject> {
     stream: (start = 0, end = size - 1) => (size === 0 ? closing(file) : file.createReadStream({ start, end })),
     async bytes() {
       try {
-        return await file.readFile()
+        return await readBytes(file, size)
       } finally {
-        await file.close()
+        // not awaited: the bytes are complete, and the answer need not wait for another thread
+        void file.close()
       }
     },
     close: () => file.close(),
   }
+}
+
+/** As `file.readFile`, which asks for the size again and reads once more to find the end. Returns fewer bytes when the file has been cut since. */
+async function readBytes(file: FileHandle, size: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(size)
+  let length = 0
+  while (length < size) {
+    const { bytesRead } = await file.read(bytes, length, size - length, length)
+    if (bytesRead === 0) break
+    length += bytesRead
+  }
+  return bytes.subarray(0, length)
 }
 
 function closing(file: FileHandle): Readable {
