@@ -23,15 +23,14 @@ export async function openLoop({ socketPath, requests, rate }: OpenLoop): Promis
   const tookMs = new Float64Array(requests.length)
   const idle: Connection[] = []
   const waiting: number[] = []
-  let answered = 0
-  let failure: Error | undefined
+  const state = { answered: 0, failures: [] as Error[] }
   const beganAt = performance.now() + 10
   const dueAt = (index: number) => beganAt + (index * 1000) / rate
   const send = (index: number, connection: Connection) => {
     connection.send(requests[index] as Buffer, (error) => {
       tookMs[index] = performance.now() - dueAt(index)
-      answered += 1
-      failure ??= error
+      state.answered += 1
+      if (error) state.failures.push(error)
       const next = waiting.shift()
       if (next === undefined) idle.push(connection)
       else send(next, connection)
@@ -40,7 +39,7 @@ export async function openLoop({ socketPath, requests, rate }: OpenLoop): Promis
   using opened = new DisposableStack()
   for (let i = 0; i < connections; i++) idle.push(opened.use(await openConnection(socketPath)))
   let next = 0
-  while (answered < requests.length && !failure) {
+  while (state.answered < requests.length && state.failures.length === 0) {
     for (const now = performance.now(); next < requests.length && dueAt(next) <= now; next++) {
       const connection = idle.pop()
       if (connection) send(next, connection)
@@ -48,7 +47,7 @@ export async function openLoop({ socketPath, requests, rate }: OpenLoop): Promis
     }
     await turn()
   }
-  if (failure) throw failure
+  for (const error of state.failures) throw error
   return tookMs
 }
 
