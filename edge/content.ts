@@ -10,14 +10,14 @@ import { createFileCache, type SiteFile, type SiteFiles } from './site-files.ts'
 type Body = Buffer | 'absent' | 'large'
 
 export interface Content {
-  /** The files of a deploy, from memory. */
-  cachedFiles(manifestSha256: string): SiteFiles | undefined
-  /** As {@link cachedFiles}, read when needed. @throws when the manifest is missing or the storage fails */
-  loadFiles(manifestSha256: string): Promise<SiteFiles>
-  cachedBody(file: SiteFile, encoding?: Encoding): Body | undefined
-  /** @throws when the object is missing, has another size than the manifest says, or the storage fails */
-  loadBody(file: SiteFile, encoding?: Encoding): Promise<Body>
-  /** Opens a body that is `large`. The caller streams or closes it. @throws as {@link loadBody} */
+  /** The files of a deploy: at once when they are in memory. @throws when the manifest is missing or the storage fails */
+  files(manifestSha256: string): SiteFiles | Promise<SiteFiles>
+  /**
+   * The bytes of a file: at once when they are in memory.
+   * @throws when the object is missing, has another size than the manifest says, or the storage fails
+   */
+  body(file: SiteFile, encoding?: Encoding): Body | Promise<Body>
+  /** Opens a body that is `large`. The caller streams or closes it. @throws as {@link body} */
   open(file: SiteFile, encoding?: Encoding): Promise<OpenedObject>
 }
 
@@ -66,7 +66,7 @@ interface LoadedFiles {
   readonly memoryBytes: number
 }
 
-function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content, 'cachedFiles' | 'loadFiles'> {
+function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content, 'files'> {
   const filesOf = createFileCache(limits.fileBytes)
 
   async function openManifest(sha256: string): Promise<OpenedObject> {
@@ -104,14 +104,15 @@ function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content,
     fetchMethod: (sha256) => largeReads.run('', async () => readFiles(sha256, await openManifest(sha256))),
   })
 
+  async function load(sha256: string): Promise<SiteFiles> {
+    const found = await small.forceFetch(sha256)
+    return (found === 'large' ? await large.forceFetch(sha256) : found).files
+  }
+
   return {
-    cachedFiles(sha256) {
+    files(sha256) {
       const found = small.get(sha256)
-      return (found === 'large' ? large.get(sha256) : found)?.files
-    },
-    async loadFiles(sha256) {
-      const found = await small.forceFetch(sha256)
-      return (found === 'large' ? await large.forceFetch(sha256) : found).files
+      return (found === 'large' ? large.get(sha256) : found)?.files ?? load(sha256)
     },
   }
 }
@@ -145,16 +146,17 @@ function openBodies(cas: Cas, { bodyBytes, maxBodyBytes }: Required<ContentLimit
   })
 
   return {
-    cachedBody: (file, encoding) => (isLarge(file, encoding) ? 'large' : bodies.get(keyOf(file, encoding))),
-    async loadBody(file, encoding) {
-      return isLarge(file, encoding) ? 'large' : await bodies.forceFetch(keyOf(file, encoding), { context: file })
+    body(file, encoding) {
+      if (isLarge(file, encoding)) return 'large'
+      const key = keyOf(file, encoding)
+      return bodies.get(key) ?? bodies.forceFetch(key, { context: file })
     },
     async open(file, encoding) {
       const object = await openObject(cas, file, encoding)
       if (!object) throw new Error(`the ${encoding} variant of ${file.sha256} is not in the storage any more`)
       return object
     },
-  } satisfies Pick<Content, 'cachedBody' | 'loadBody' | 'open'>
+  } satisfies Pick<Content, 'body' | 'open'>
 }
 
 /** Undefined when there is no such encoding. @throws when the plain bytes are missing or have another size than the manifest says */

@@ -4,6 +4,7 @@ import type { DeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
 import type { RouteFile } from '../services/feeds/delivery.ts'
 import type { DownloadCounts } from '../services/feeds/download-counts.ts'
 import type { Route } from '../services/feeds/routes.ts'
+import type { Answered } from './answered.ts'
 import type { Content } from './content.ts'
 import { deliveryPage } from './delivery-page.ts'
 import { fixedFile, fixedImage, secured } from './fixed-files.ts'
@@ -21,19 +22,19 @@ export interface DeliveryOptions {
 
 export interface Deliveries {
   /** Answers a request below {@link deliveryPath} of a site. @param path of the request, decoded */
-  answer(exchange: Exchange, route: Route, path: string): Promise<void>
+  answer(exchange: Exchange, route: Route, path: string): Answered
 }
 
 /** Shows the files of a site to everyone with a link (addendum E16). */
 export function createDeliveries({ deliveryTokens, downloadCounts, content }: DeliveryOptions): Deliveries {
   return {
-    async answer(exchange, route, path) {
+    answer(exchange, route, path) {
       const [token = '', id, ...more] = path.slice(deliveryPath.length).split('/')
       const lang = preferredLanguage(exchange.req.headers['accept-language'])
       const missing = () => sendPage(exchange, unknownDelivery[lang])
       const { delivery_files: files, delivery_page: page } = route
       const logo = logoOf(route)
-      if (path === logo?.path) return await sendFile(exchange, content, logo, 200)
+      if (path === logo?.path) return sendFile(exchange, content, logo, 200)
       const until = deliveryTokens?.endOf(route.site_id, token)
       if (!until || until.getTime() <= Date.now() || files.length === 0 || more.length > 0) return missing()
       if (id === undefined) {
@@ -43,7 +44,7 @@ export function createDeliveries({ deliveryTokens, downloadCounts, content }: De
       const file = files.find((file) => file.id === id)
       if (!file) return missing()
       if (isWhole(exchange)) exchange.res.once('finish', () => count(exchange, file))
-      await sendFile(exchange, content, downloadOf(file), 200)
+      return sendFile(exchange, content, downloadOf(file), 200)
     },
   }
 

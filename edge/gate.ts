@@ -8,6 +8,7 @@ import type { Visit, VisitPlace, Visits } from '../infra/crypto/visits.ts'
 import { gatePage } from '../infra/gate/page.ts'
 import type { RouteLock } from '../services/feeds/locks.ts'
 import type { Route } from '../services/feeds/routes.ts'
+import type { Answered } from './answered.ts'
 import type { Content } from './content.ts'
 import { fixedImage } from './fixed-files.ts'
 import { acceptsHtml, isNavigation } from './navigation.ts'
@@ -27,10 +28,10 @@ export interface GateOptions {
 
 export interface Gate {
   /**
-   * Answers a request to a closed site unless it may pass; no shared cache keeps the response to one that passes.
-   * @returns whether it has answered
+   * Answers a request to a closed site.
+   * @param show answers when the visitor may pass; no shared cache keeps its response
    */
-  answers(exchange: Exchange, route: Route, lock: RouteLock, wanted: WantedPage): Promise<boolean>
+  answer(exchange: Exchange, route: Route, lock: RouteLock, wanted: WantedPage, show: () => Answered): Answered
 }
 
 /** What a visitor of a closed site asked for. */
@@ -91,26 +92,18 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
   }
 
   return {
-    async answers(exchange, { site_id }, lock, { host, path, isSecure, address }) {
+    answer(exchange, { site_id }, lock, { host, path, isSecure, address }, show) {
       // in both directions, because a clock may be set back
-      if (Math.abs(Date.now() - routes.confirmedMs) > maxLockAgeMs) {
-        sendPage(exchange, pages.tryAgain)
-        return true
-      }
+      if (Math.abs(Date.now() - routes.confirmedMs) > maxLockAgeMs) return sendPage(exchange, pages.tryAgain)
       if (path.startsWith(gatePaths.brand)) {
         const image = brandImage(lock, path)
-        if (image) await sendFile(exchange, content, image, 200)
-        else sendPage(exchange, pages.missingFile)
-        return true
+        return image ? sendFile(exchange, content, image, 200) : sendPage(exchange, pages.missingFile)
       }
       const { headers } = exchange.req
       const decision = decide(lock, { site_id, host, epoch: lock.epoch }, headers, isSecure)
-      if (decision === 'pass') {
-        exchange.overlay = granted
-        return false
-      }
-      sendLogin(exchange, lock, decision, address)
-      return true
+      if (decision !== 'pass') return sendLogin(exchange, lock, decision, address)
+      exchange.overlay = granted
+      return show()
     },
   }
 }

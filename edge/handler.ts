@@ -2,15 +2,18 @@ import type { IncomingMessage, RequestListener } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { deliveryPath } from '../core/delivery-files.ts'
 import { parseHost } from '../core/hosts.ts'
-import { encodePath, parseRequestPath } from '../core/request-path.ts'
+import { encodePath, parseRequestPath, type RequestTarget } from '../core/request-path.ts'
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
-import { createDeliveries, type Deliveries, type DeliveryOptions } from './deliveries.ts'
+import type { Route } from '../services/feeds/routes.ts'
+import type { Answered } from './answered.ts'
+import type { Content } from './content.ts'
+import { createDeliveries, type DeliveryOptions } from './deliveries.ts'
 import { createDownloads } from './downloads.ts'
-import { createGate, type Gate, type GateOptions } from './gate.ts'
-import { createOrigins, type Origins } from './origins.ts'
+import { createGate, type GateOptions } from './gate.ts'
+import { createOrigins } from './origins.ts'
 import { pages } from './pages.ts'
-import { createPreviews, type PreviewOptions, type Previews } from './preview.ts'
+import { createPreviews, type PreviewOptions } from './preview.ts'
 import { type Exchange, sendPage, sendRedirect, sendText } from './respond.ts'
 import type { FoundSite } from './routes.ts'
 import { serveDeploy } from './serve.ts'
@@ -35,68 +38,81 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
 /** Answers visitors of sites. Each request looks up its route once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log } = options
+  const downloads = createDownloads()
+  const answer = createAnswer(options)
+  const report = failureReporter(log)
+  function fail(exchange: Exchange, error: Error): void {
+    const { res } = exchange
+    // a visitor who leaves early is not a failure
+    if (res.destroyed && isAbort(error)) return
+    report(error)
+    if (res.headersSent) res.destroy()
+    else sendPage(exchange, pages.tryAgain)
+  }
+  return (req, res) => {
+    const exchange: Exchange = { req, res, downloads, overlay: undefined }
+    if (log.isLevelEnabled('debug')) logAnswer(exchange, log)
+    try {
+      answer(exchange)?.catch((error: Error) => fail(exchange, error))
+    } catch (error) {
+      fail(exchange, error as Error)
+    }
+  }
+}
+
+function logAnswer(exchange: Exchange, log: Logger): void {
+  const { req, res } = exchange
+  const { method, url, headers } = req
+  // the URL of a preview is its secret, and so is that of a delivery
+  const isSecret = () => exchange.overlay !== undefined || url?.toLowerCase().includes('svc/')
+  const location = () => (isSecret() ? {} : { host: headers.host, url })
+  res.on('close', () => log.debug({ method, ...location(), status: res.statusCode }, 'request answered'))
+}
+
+/** Decides who answers a request. What is in memory is sent at once, because a promise costs as much as all look-ups together. */
+function createAnswer(options: HandlerOptions): (exchange: Exchange) => Answered {
+  const { platformDomain, routes, content, thumbprint } = options
   const previews = createPreviews(options)
   const deliveries = createDeliveries(options)
   const gate = createGate(options)
   const origins = createOrigins(options)
-  const downloads = createDownloads()
-  const reportFailure = failureReporter(log)
-  return (req, res) => {
-    const exchange: Exchange = { req, res, downloads, overlay: undefined }
-    if (log.isLevelEnabled('debug')) {
-      const { method, url, headers } = req
-      // the URL of a preview is its secret, and so is that of a delivery
-      const isSecret = () => exchange.overlay !== undefined || url?.toLowerCase().includes('svc/')
-      const location = () => (isSecret() ? {} : { host: headers.host, url })
-      res.on('close', () => log.debug({ method, ...location(), status: res.statusCode }, 'request answered'))
-    }
-    answer(exchange, { ...options, previews, deliveries, gate, origins }).catch((error: Error) => {
-      // a visitor who leaves early is not a failure
-      if (res.destroyed && isAbort(error)) return
-      reportFailure(error)
-      if (res.headersSent) res.destroy()
-      else sendPage(exchange, pages.tryAgain)
-    })
+  const underPlatform = `.${platformDomain}`
+
+  return (exchange) => {
+    const { req } = exchange
+    const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
+    if (proof) return sendText(exchange, proof)
+    const host = parseHost(hostHeaders(req))
+    if (host !== undefined && !host.endsWith(underPlatform)) exchange.overlay = previews.overlayOf(host)
+    if (!isReading(req)) return sendPage(exchange, pages.methodNotAllowed)
+    const target = req.httpVersionMajor === 1 ? parseRequestPath(req.url ?? '') : undefined
+    if (!target || host === undefined) return sendPage(exchange, pages.badRequest)
+    if (target.authority !== undefined && parseHost([target.authority]) !== host) return sendPage(exchange, pages.badRequest)
+
+    if (exchange.overlay) return previews.answer(exchange, host, target)
+    const found = routes.find(host)
+    if (!found) return sendPage(exchange, routes.connected ? pages.unknownSite : pages.tryAgain)
+    const { route, redirect } = found
+    if (route.trashed) return sendPage(exchange, pages.unknownSite)
+    const address = () => encodePath(target.path) + target.query
+    if (redirect) return sendRedirect(exchange, redirect.status, origins.of(redirect.host, req) + address())
+    const secure = origins.toSecure(host, req)
+    if (secure !== undefined) return sendRedirect(exchange, 308, secure + address())
+    if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
+    if (target.path.startsWith(deliveryPath)) return deliveries.answer(exchange, route, target.path)
+    const { lock } = route
+    const show = () => serveSite(exchange, content, route, target)
+    if (!lock) return show()
+    const wanted = { host, path: target.path, isSecure: origins.isSecure(req), address }
+    return gate.answer(exchange, route, lock, wanted, show)
   }
 }
 
-interface Answering extends HandlerOptions {
-  readonly previews: Previews
-  readonly deliveries: Deliveries
-  readonly gate: Gate
-  readonly origins: Origins
-}
-
-async function answer(exchange: Exchange, answering: Answering): Promise<void> {
-  const { platformDomain, routes, content, previews, deliveries, gate, origins, thumbprint } = answering
-  const { req } = exchange
-  const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
-  if (proof) return sendText(exchange, proof)
-  const host = parseHost(hostHeaders(req))
-  if (host !== undefined && !host.endsWith(`.${platformDomain}`)) exchange.overlay = previews.overlayOf(host)
-  if (!isReading(req)) return sendPage(exchange, pages.methodNotAllowed)
-  const target = req.httpVersionMajor === 1 ? parseRequestPath(req.url ?? '') : undefined
-  if (!target || host === undefined) return sendPage(exchange, pages.badRequest)
-  if (target.authority !== undefined && parseHost([target.authority]) !== host) return sendPage(exchange, pages.badRequest)
-
-  if (exchange.overlay) return await previews.answer(exchange, host, target)
-  const found = routes.find(host)
-  if (!found) return sendPage(exchange, routes.connected ? pages.unknownSite : pages.tryAgain)
-  const { route, redirect } = found
-  if (route.trashed) return sendPage(exchange, pages.unknownSite)
-  const address = () => encodePath(target.path) + target.query
-  if (redirect) return sendRedirect(exchange, redirect.status, origins.of(redirect.host, req) + address())
-  const secure = origins.toSecure(host, req)
-  if (secure !== undefined) return sendRedirect(exchange, 308, secure + address())
-  if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
-  if (target.path.startsWith(deliveryPath)) return await deliveries.answer(exchange, route, target.path)
-  const { lock } = route
-  if (lock && (await gate.answers(exchange, route, lock, { host, path: target.path, isSecure: origins.isSecure(req), address })))
-    return
-  if (route.manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
-
+function serveSite(exchange: Exchange, content: Content, route: Route, target: RequestTarget): Answered {
   const { manifest_sha256, retained_sha256, canonical_urls } = route
-  await serveDeploy(exchange, content, { ...target, manifest_sha256, retained_sha256, canonical_urls, prefix: '' })
+  if (manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
+  const { path, query } = target
+  return serveDeploy(exchange, content, { path, query, manifest_sha256, retained_sha256, canonical_urls, prefix: '' })
 }
 
 const isReading = ({ method }: IncomingMessage) => method === 'GET' || method === 'HEAD'

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import type { RedirectStatus } from '../core/site-rules/rules.ts'
 import type { OpenedObject } from '../infra/cas/cas.ts'
+import { type Answered, whenRead } from './answered.ts'
 import { acceptsGzip, matchedETag, type Part, parseRange, passesIfMatch } from './conditions.ts'
 import type { Content } from './content.ts'
 import type { Downloads } from './downloads.ts'
@@ -52,8 +53,8 @@ export function sendRedirect(exchange: Exchange, status: RedirectStatus, locatio
  * always a range of the plain bytes.
  * @throws when the storage fails; if the headers have been sent by then, the connection is already closed
  */
-export async function sendFile(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
-  if (status === 404) return await sendWhole(exchange, content, file, status)
+export function sendFile(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Answered {
+  if (status === 404) return sendWhole(exchange, content, file, status)
   const { method, headers } = exchange.req
 
   const ifMatch = headers['if-match']
@@ -68,32 +69,39 @@ export async function sendFile(exchange: Exchange, content: Content, file: SiteF
   }
 
   const wanted = method === 'GET' ? headers.range : undefined
+  if (wanted === undefined) return sendWhole(exchange, content, file, status)
   const range = parseRange(wanted, headers['if-range']?.toString(), file.size, file.etags.plain)
-  if (!range) return await sendWhole(exchange, content, file, status)
+  if (!range) return sendWhole(exchange, content, file, status)
   if (range === 'unsatisfiable') {
     const unsatisfiable = ['Content-Range', `bytes */${file.size}`, 'Cache-Control', 'no-store']
     return sendBuffer(exchange, 416, unsatisfiable, Buffer.alloc(0))
   }
-  await sendPart(exchange, content, file, range)
+  return sendPart(exchange, content, file, range)
 }
 
-async function sendWhole(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Promise<void> {
-  if (file.mayHaveGzip && acceptsGzip(exchange.req.headers['accept-encoding']?.toString())) {
-    const gzip = content.cachedBody(file, 'gzip') ?? (await content.loadBody(file, 'gzip'))
-    if (gzip === 'large') return await sendObject(exchange, status, file.gzipHeaders, () => content.open(file, 'gzip'))
-    if (gzip !== 'absent') return sendBuffer(exchange, status, file.gzipHeaders, gzip)
-  }
-  const body = content.cachedBody(file) ?? (await content.loadBody(file))
-  if (typeof body !== 'string') return sendBuffer(exchange, status, file.plainHeaders, body)
-  await sendObject(exchange, status, file.plainHeaders, () => content.open(file))
+function sendWhole(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Answered {
+  if (!file.mayHaveGzip || !acceptsGzip(exchange.req.headers['accept-encoding']?.toString()))
+    return sendPlain(exchange, content, file, status)
+  return whenRead(content.body(file, 'gzip'), (gzip) => {
+    if (gzip === 'absent') return sendPlain(exchange, content, file, status)
+    if (gzip === 'large') return sendObject(exchange, status, file.gzipHeaders, () => content.open(file, 'gzip'))
+    return sendBuffer(exchange, status, file.gzipHeaders, gzip)
+  })
 }
 
-async function sendPart(exchange: Exchange, content: Content, file: SiteFile, part: Part): Promise<void> {
-  const body = content.cachedBody(file) ?? (await content.loadBody(file))
-  if (typeof body === 'string') return await sendObject(exchange, 206, file.plainHeaders, () => content.open(file), part)
-  const range = ['Content-Range', rangeOf(part, file.size)]
-  sendBuffer(exchange, 206, file.plainHeaders, body.subarray(part.start, part.end + 1), range)
-}
+const sendPlain = (exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Answered =>
+  whenRead(content.body(file), (body) =>
+    typeof body === 'string'
+      ? sendObject(exchange, status, file.plainHeaders, () => content.open(file))
+      : sendBuffer(exchange, status, file.plainHeaders, body),
+  )
+
+const sendPart = (exchange: Exchange, content: Content, file: SiteFile, part: Part): Answered =>
+  whenRead(content.body(file), (body) => {
+    if (typeof body === 'string') return sendObject(exchange, 206, file.plainHeaders, () => content.open(file), part)
+    const range = ['Content-Range', rangeOf(part, file.size)]
+    return sendBuffer(exchange, 206, file.plainHeaders, body.subarray(part.start, part.end + 1), range)
+  })
 
 const rangeOf = ({ start, end }: Part, size: number) => `bytes ${start}-${end}/${size}`
 

@@ -1,4 +1,5 @@
 import { decide, hasExtension } from '../core/serving.ts'
+import { type Answered, whenRead } from './answered.ts'
 import type { Content } from './content.ts'
 import { pages } from './pages.ts'
 import { type Exchange, sendFile, sendPage, sendRedirect } from './respond.ts'
@@ -17,11 +18,20 @@ export interface Wanted {
   readonly canonical_urls: boolean
 }
 
-/** Answers with the files of a deploy by the serving rules. */
-export async function serveDeploy(exchange: Exchange, content: Content, wanted: Wanted): Promise<void> {
-  const files = content.cachedFiles(wanted.manifest_sha256) ?? (await content.loadFiles(wanted.manifest_sha256))
-  const { path, query, prefix, canonical_urls: canonical } = wanted
-  const retained = await findRetained(content, wanted, files)
+/** Answers with the files of a deploy by the serving rules. @throws as {@link sendFile} */
+export function serveDeploy(exchange: Exchange, content: Content, wanted: Wanted): Answered {
+  return whenRead(content.files(wanted.manifest_sha256), (files) =>
+    whenRead(findRetained(content, wanted, files), (retained) => serveFrom(exchange, content, wanted, files, retained)),
+  )
+}
+
+function serveFrom(
+  exchange: Exchange,
+  content: Content,
+  { path, query, prefix, canonical_urls: canonical }: Wanted,
+  files: SiteFiles,
+  retained: SiteFile | undefined,
+): Answered {
   const has = (file: string) => files.has(file) || file === retained?.path
   const decision = decide(path, has, { query, rules: files.rules, canonical })
   switch (decision.kind) {
@@ -33,18 +43,19 @@ export async function serveDeploy(exchange: Exchange, content: Content, wanted: 
     case 'file': {
       const isRetained = retained?.path === decision.path
       const file = isRetained ? retained : files.get(decision.path, path, exchange.overlay?.reserved)
-      return await sendFile(exchange, content, file, decision.status)
+      return sendFile(exchange, content, file, decision.status)
     }
   }
 }
 
 /** The retained asset at the wanted path, which answers like a file of the deploy. A file that the deploy has costs no second look-up. */
-async function findRetained(content: Content, { retained_sha256, path }: Wanted, live: SiteFiles): Promise<SiteFile | undefined> {
+function findRetained(content: Content, { retained_sha256, path }: Wanted, live: SiteFiles) {
   const wanted = path.slice(1)
   if (retained_sha256 === null || !hasExtension(wanted) || live.has(wanted)) return undefined
-  const retained = content.cachedFiles(retained_sha256) ?? (await content.loadFiles(retained_sha256))
-  if (!retained.has(wanted)) return undefined
-  const asset = retained.get(wanted, path)
-  // the headers of the live deploy, such as those that let other origins load its scripts
-  return live.rules?.headersFor ? withHeaders(asset, live.rules.headersFor(path)) : asset
+  return whenRead(content.files(retained_sha256), (retained) => {
+    if (!retained.has(wanted)) return undefined
+    const asset = retained.get(wanted, path)
+    // the headers of the live deploy, such as those that let other origins load its scripts
+    return live.rules?.headersFor ? withHeaders(asset, live.rules.headersFor(path)) : asset
+  })
 }
