@@ -6,6 +6,7 @@ import { dropBody } from './body.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { docsPage, docsPolicy, references } from './docs/page.ts'
+import { leavingOf } from './event-stream.ts'
 import { readiness } from './health.ts'
 import { errorBody, setErrorHeaders, statusOf, visibleError } from './http-errors.ts'
 import { runnerRoutes } from './internal/runner-routes.ts'
@@ -47,11 +48,12 @@ export function createListener(deps: Deps & { readonly operatorToken: string; re
   const authenticate = createAuthenticator(deps)
   const project = restRouter(operations, async (koa) => {
     const caller = await authenticate(koa)
-    return { ...deps, caller, db: deps.admission.databaseOf({ kind: 'project', id: caller.project_id }) }
+    const db = deps.admission.databaseOf({ kind: 'project', id: caller.project_id })
+    return { ...deps, caller, db, leaving: leavingOf(koa, deps.draining) }
   })
   const operatorRouter = restRouter(operatorOperations, async (koa): Promise<Context> => {
     await guard.admit(authorizationOf(koa), clientNetwork(koa.req))
-    return { ...deps, caller: operator }
+    return { ...deps, caller: operator, leaving: leavingOf(koa, deps.draining) }
   })
   const blocks = createPostBlocks()
   const forms = formRoutes(deps, blocks)

@@ -44,4 +44,6 @@ export interface Caller {
 /** The context of one call; its `db` is limited to the caller's share of the connections. */
 export interface Context extends Deps {
   readonly caller: Caller
+  /** Aborted when the client has left, or the server is about to close. Made only for calls that wait. */
+  readonly leaving: () => AbortSignal
 }

@@ -37,10 +37,7 @@ export function asAnswered(op: Operation, koa: Koa): Operation {
   return {
     ...op,
     handler: async (ctx, input, target) => {
-      const left = new AbortController()
-      koa.res.once('close', () => left.abort())
-      if (!koa.writable) left.abort()
-      const signal = AbortSignal.any([left.signal, ctx.draining])
+      const signal = ctx.leaving()
       const following = { signal, lastEventId: koa.get('last-event-id') || undefined }
       const happening = events(ctx, input, target, following)[Symbol.asyncIterator]()
       // a refusal comes before the first event, and is a usual response
@@ -61,6 +58,14 @@ function wantsEvents(op: Operation, koa: Koa): boolean {
   if (follow.length === 0) return koa.get('accept').includes(eventStreamType)
   if (follow[0] !== 'true' && follow[0] !== 'false') throw unprocessable('follow must be true or false')
   return follow[0] === 'true'
+}
+
+/** A function that makes the {@link Context.leaving} of a request. */
+export const leavingOf = (koa: Koa, draining: AbortSignal) => (): AbortSignal => {
+  const left = new AbortController()
+  koa.res.once('close', () => left.abort())
+  if (!koa.writable) left.abort()
+  return AbortSignal.any([left.signal, draining])
 }
 
 type Happening = AsyncIterator<ServerSentEvent>

@@ -6,6 +6,7 @@ import { readLogText } from '../infra/build-logs/text.ts'
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
 import { type DeployRow, findDeploy } from '../services/deploys/deploys.ts'
+import type { Freshness } from '../services/feeds/freshness.ts'
 
 const logPollMs = 200
 const pollsPerRow = 5
@@ -22,6 +23,7 @@ export interface ServerSentEvent {
 export interface FollowDeps {
   readonly db: Db
   readonly buildLogs: BuildLogs
+  readonly freshness: Freshness
   readonly log: Logger
 }
 
@@ -103,6 +105,7 @@ export function createLogFollowers(deps: FollowDeps): LogFollowers {
     let at = offset
     while (!signal.aborted) {
       const { row, version } = watch
+      await deps.freshness.untilServed([row], () => signal)
       if (row.status !== status) yield { event: 'status', data: { status: row.status } }
       status = row.status
       const ended = hasWholeLog(row)

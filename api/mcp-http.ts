@@ -6,6 +6,7 @@ import { type Scope, scopes } from '../core/scopes.ts'
 import type { Admitted } from './admission.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { Context, Deps } from './context.ts'
+import { leavingOf } from './event-stream.ts'
 import { codesOf } from './http-errors.ts'
 import { type JsonBody, receiveJson } from './json-body.ts'
 import { toolBoundsOf } from './json-bounds.ts'
@@ -58,7 +59,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
     refuseBrowserAttacks(koa)
     const caller = await authenticate(koa)
     const payer = { kind: 'project', id: caller.project_id } as const
-    const ctx = { ...deps, caller, db: deps.admission.databaseOf(payer) }
+    const ctx = { ...deps, caller, db: deps.admission.databaseOf(payer), leaving: leavingOf(koa, deps.draining) }
     using admitted = deps.admission.enter(payer)
     await using body = await receive(koa, ctx, admitted)
     if (!body) return

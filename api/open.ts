@@ -15,6 +15,7 @@ import { openMessengers } from '../infra/messengers/open.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import { createFreshness } from '../services/feeds/freshness.ts'
 import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createAdmission } from './admission.ts'
@@ -49,12 +50,14 @@ export async function openApi(config: Config): Promise<OpenedApi> {
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
   const draining = new AbortController()
+  const clock = () => new Date()
+  const freshness = createFreshness({ db, log, clock })
   const listener = createListener({
     config,
     db,
     cas,
     buildLogs,
-    logFollowers: createLogFollowers({ db, buildLogs, log }),
+    logFollowers: createLogFollowers({ db, buildLogs, freshness, log }),
     previewTokens: createPreviewTokens(secretKey),
     permanentTokens: createPermanentTokens(secretKey),
     resizeLogo: createLogoResizer(),
@@ -64,8 +67,9 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     findDefaultBranch: openDefaultBranchFinder(config, log),
     messengers: openMessengers(config),
     log,
-    clock: () => new Date(),
+    clock,
     relay,
+    freshness,
     workflows,
     admission: createAdmission(shareDatabase),
     draining: draining.signal,

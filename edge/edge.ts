@@ -8,6 +8,7 @@ import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
 import { certificateFeed } from '../services/feeds/certificates.ts'
 import { openDownloadCounts } from '../services/feeds/download-counts.ts'
+import { createEdgeRegistration } from '../services/feeds/edges.ts'
 import { routeFeed } from '../services/feeds/routes.ts'
 import { type CertificateTable, createCertificateGetter, openCertificateTable } from './certificates.ts'
 import { openContent } from './content.ts'
@@ -77,7 +78,9 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))
   const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
   opened.use(
-    follow(options.databaseUrl, [routeFeed(routes), certificateFeed(certificates)], (now, why) => routes.setConnected(now, why)),
+    follow(options.databaseUrl, [routeFeed(routes, createEdgeRegistration(log)), certificateFeed(certificates)], (now, why) =>
+      routes.setConnected(now, why),
+    ),
   )
   const stack = opened.move()
   return { port: server.port, certificatesPort: getter?.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }

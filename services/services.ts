@@ -5,6 +5,7 @@ import type { PreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import type { Keyring } from '../infra/crypto/seal.ts'
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
+import type { Freshness } from './feeds/freshness.ts'
 
 /** The dependencies of the services, made once per process. */
 export interface Services {
@@ -17,6 +18,7 @@ export interface Services {
   readonly keyring: Keyring
   /** Sends the starts and signals of workflows that transactions wrote; `transact` wakes it. */
   readonly relay: { wake(): void }
+  readonly freshness: Freshness
   readonly log: Logger
   readonly clock: () => Date
 }

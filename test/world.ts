@@ -33,6 +33,7 @@ import { createVariablesReader } from '../runner/variables.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import { createFreshness } from '../services/feeds/freshness.ts'
 import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import type { Services } from '../services/services.ts'
 import { openWorkflowClient, startRelay, type WorkflowClient } from '../workflows/client.ts'
@@ -181,7 +182,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const runnerToken = deriveRunnerToken(secretKey)
   const workflows = stack.use(openWorkflowClient(temporal))
   const relay = stack.use(startRelay(db, workflows, log))
-  const services: Services = { config, db, cas, buildLogs, previewTokens, keyring, relay, log, clock }
+  const freshness = createFreshness({ db, log, clock })
+  const services: Services = { config, db, cas, buildLogs, previewTokens, keyring, relay, freshness, log, clock }
   const lookUpDomain = openDomainLookUp(config)
   const factsReader = stack.use(openFactsReader())
   if (options.worker !== false) {
@@ -207,7 +209,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       db,
       permanentTokens: createPermanentTokens(secretKey),
       resizeLogo: createLogoResizer(),
-      logFollowers: createLogFollowers({ db, buildLogs, log }),
+      logFollowers: createLogFollowers({ db, buildLogs, freshness, log }),
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,
       findDefaultBranch: openDefaultBranchFinder(config, log),

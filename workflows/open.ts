@@ -18,6 +18,7 @@ import { retryPlatformOrders, startDueOrders } from '../services/certificates/du
 import { openFactsReader } from '../services/checks/facts-reader.ts'
 import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
+import { createFreshness } from '../services/feeds/freshness.ts'
 import { registerHooks } from '../services/messengers/hooks.ts'
 import type { Services } from '../services/services.ts'
 import { removeAbandonedUploads } from '../services/storage/sweep.ts'
@@ -42,6 +43,7 @@ export async function openWorker({ config, bundle, log }: WorkerOptions): Promis
   await using stack = new AsyncDisposableStack()
   const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL')))
   const client = stack.use(openWorkflowClient(temporal))
+  const clock = () => new Date()
   const services: Services = {
     config,
     db,
@@ -50,8 +52,9 @@ export async function openWorker({ config, bundle, log }: WorkerOptions): Promis
     previewTokens: createPreviewTokens(secretKey),
     keyring: openKeyring(secretKey),
     relay: stack.use(startRelay(db, client, log)),
+    freshness: createFreshness({ db, log, clock }),
     log,
-    clock: () => new Date(),
+    clock,
   }
   // removes the files of repositories that a crash left behind
   await rm(fetchesDir(config), { recursive: true, force: true })

@@ -41,6 +41,7 @@ export const get_logs = operation({
   errors: [429],
   handler: async (ctx, { offset, limit }, deploy) => {
     const ended = hasWholeLog(deploy)
+    await ctx.freshness.untilServed([deploy], ctx.leaving)
     try {
       const { text, next_offset, atEnd } = await readLogText(ctx.buildLogs, deploy.id, { offset, limit, ended })
       return { deploy_id: deploy.id, status: deploy.status, text, next_offset, done: ended && atEnd }

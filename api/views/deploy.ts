@@ -58,7 +58,7 @@ export const Deploy = z
   })
   .meta({ id: 'Deploy' })
 
-type Shown = Pick<Context, 'config' | 'db' | 'previewTokens' | 'permanentTokens'>
+type Shown = Pick<Context, 'config' | 'db' | 'previewTokens' | 'permanentTokens' | 'freshness' | 'leaving'>
 
 export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<typeof Deploy>> {
   const [view = viewOf(row, {})] = await deployViews(ctx, [row])
@@ -67,11 +67,15 @@ export async function deployView(ctx: Shown, row: DeployRow): Promise<z.input<ty
   return site?.checks_enabled ? { ...view, recommendations: row.recommendations } : view
 }
 
-/** Leaves out the recommendations, which would make up most of a list of deploys. */
+/**
+ * Leaves out the recommendations, which would make up most of a list of deploys. The view of a deploy that has just gone live waits until every
+ * edge serves it.
+ */
 export async function deployViews(ctx: Shown, rows: readonly DeployRow[]): Promise<z.input<typeof Deploy>[]> {
   const previews = await previewUrls(ctx, rows)
   const permanent = await permanentUrls(ctx, rows)
   const waits = await waitsOf(ctx, rows)
+  await ctx.freshness.untilServed(rows, ctx.leaving)
   return rows.map((row) =>
     viewOf(row, { preview_url: previews.get(row.id), permanent_url: permanent.get(row.id), waiting_for: waits.get(row.id) }),
   )

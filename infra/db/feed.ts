@@ -20,6 +20,10 @@ export interface Feed {
   readSince(db: Db, since: Date): Promise<number>
   /** Reads rows that may have changed or been deleted. */
   readNamed(db: Db, ids: readonly string[]): Promise<void>
+  /** Called on each connection before its first read. */
+  begin?(db: Db): Promise<void>
+  /** Called on the connection that is open when the process stops, which does not wait long for it. It must not throw. */
+  end?(db: Db): Promise<void>
 }
 
 /** Called with false and the reason as soon as changes may be missed, and with true after everything has been read and after each later poll. */
@@ -42,6 +46,8 @@ const firstPauseMs = 100
  * be inside a second after PostgreSQL is back, and others would see old content.
  */
 const longestPauseMs = 500
+/** A server that does not answer must not hold up a process that stops. */
+const endPatienceMs = 1000
 
 /**
  * Follows the feeds over one connection until disposed. While PostgreSQL is away it retries with growing pauses, and the rows that were read
@@ -95,9 +101,14 @@ async function followOnce(
   await using listener = await listen(url, stop, feeds, options)
   const { db } = listener
   const newest = new Map<Feed, number>()
+  for (const feed of feeds) await feed.begin?.(db)
   for (;;) {
     const due = await listener.next()
-    if (!due) return
+    if (!due) {
+      const ended = Promise.all(feeds.map((feed) => feed.end?.(db)))
+      await Promise.race([ended, setTimeout(endPatienceMs, undefined, { ref: false })])
+      return
+    }
     if (due.reload) {
       for (const feed of feeds) newest.set(feed, await feed.readAll(db))
       complete()
@@ -158,7 +169,7 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
   )
   await using opened = new AsyncDisposableStack()
   // closing the connection to a server that does not answer would take for ever
-  opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(1000, undefined, { ref: false })]))
+  opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(endPatienceMs, undefined, { ref: false })]))
   await client.connect()
   for (const { channel } of feeds) await client.query(`listen ${channel}`)
   opened.adopt(

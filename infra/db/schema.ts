@@ -789,6 +789,20 @@ interface LivePaths {
   hits: number
 }
 
+/** An edge that runs. */
+interface Edges {
+  id: string
+  seen_at: Date
+}
+
+/** The version of a site's route that an edge has applied. */
+interface EdgeAcks {
+  edge_id: string
+  site_id: string
+  version: number
+  at: Date
+}
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -857,4 +871,6 @@ export interface DB {
   visitor_salts: VisitorSalts
   live_visitors: LiveVisitors
   live_paths: LivePaths
+  edges: Edges
+  edge_acks: EdgeAcks
 }

@@ -6,6 +6,7 @@ import { type Feed, type FollowOptions, follow, type SetConnected } from '../../
 import type { DB } from '../../infra/db/schema.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
 import { deliveryFiles, deliveryPage, type RouteFile, type RoutePage } from './delivery.ts'
+import { type AppliedRoute, ackedStampMs, type EdgeRegistration } from './edges.ts'
 import { type RouteLock, routeLock } from './locks.ts'
 import { permanentLinks } from './permanent-links.ts'
 
@@ -104,16 +105,24 @@ export interface RouteSink {
   readonly setConnected: SetConnected
 }
 
-export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>): Feed => ({
+/** @param edge acknowledges the routes once the sink has them */
+export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>, edge?: EdgeRegistration): Feed => ({
   channel,
+  // before the first read, because the process already serves the routes of its snapshot
+  begin: async (db) => await edge?.heartbeat(db),
+  end: async (db) => await edge?.leave(db),
   async readAll(db) {
-    const { routes, newest } = await readRoutes(db)
+    const { routes, newest, recent } = await readRoutes(db)
     sink.replaceAll(routes)
+    await edge?.acknowledge(db, recent)
+    await edge?.heartbeat(db)
     return newest
   },
   async readSince(db, since) {
     const { routes, newest } = await readRoutes(db, (eb) => eb('sites.route_changed_at', '>', since))
+    // not acknowledged: each of these changes has a notification, which is read before or after this
     sink.apply(routes, [])
+    await edge?.heartbeat(db)
     return newest
   },
   async readNamed(db, ids) {
@@ -123,6 +132,7 @@ export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>): Feed =
       routes,
       ids.filter((id) => !found.has(id)),
     )
+    await edge?.acknowledge(db, routes)
   },
 })
 
@@ -130,11 +140,11 @@ export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>): Feed =
 export const followRoutes = (url: string, sink: RouteSink, options?: FollowOptions): AsyncDisposable =>
   follow(url, [routeFeed(sink)], sink.setConnected, options)
 
-/** The routes of all sites or of some, and when the last of them changed (0 for none). */
+/** The routes of all sites or of some, when the last of them changed (0 for none), and those that changed shortly before. */
 async function readRoutes(
   db: Db,
   which?: (eb: ExpressionBuilder<Pick<DB, 'sites'>, 'sites'>) => Expression<SqlBool>,
-): Promise<{ routes: Route[]; newest: number }> {
+): Promise<{ routes: Route[]; newest: number; recent: AppliedRoute[] }> {
   const rows = await db
     .selectFrom('sites')
     .$if(which !== undefined, (query) => (which ? query.where(which) : query))
@@ -157,7 +167,8 @@ async function readRoutes(
     newest = Math.max(newest, route_changed_at.getTime())
     return { ...route, domains: withPrimaries(route.domains) }
   })
-  return { routes, newest }
+  const recent = rows.filter((row) => row.route_changed_at.getTime() > newest - ackedStampMs)
+  return { routes, newest, recent }
 }
 
 const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'preview_links' | 'deploys'>, 'sites'>) =>

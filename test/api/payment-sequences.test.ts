@@ -41,6 +41,7 @@ beforeAll(async () => {
     db,
     clock: () => new Date(),
     relay: { wake: () => undefined },
+    freshness: { untilServed: () => Promise.resolve() },
     log: createLogger('test', 'silent'),
     keyring: openKeyring(secretKey),
     previewTokens: createPreviewTokens(secretKey),

@@ -9,6 +9,8 @@ import { type TestProject, type World, type WorldOptions, world } from '../world
 export interface TwoEdges extends AsyncDisposable {
   /** Waits until both edges answer the root of a site as wanted. Answers how many milliseconds that took. */
   shown(subdomain: string, wanted: (answer: Answer) => boolean, headers?: Readonly<Record<string, string>>): Promise<number>
+  /** Asks both edges once for the root of a site. */
+  askBoth(subdomain: string): Promise<Answer[]>
   /** Asks both edges for the root of a site, over and over. */
   watch(subdomain: string, headers: Readonly<Record<string, string>>): Watch
 }
@@ -80,6 +82,7 @@ async function openTwoEdges(w: World): Promise<TwoEdges> {
       )
       return performance.now() - startedAt
     },
+    askBoth: (subdomain) => Promise.all(ports.map((port) => ask(port, '/', { host: `${subdomain}.${platformDomain}` }))),
     watch(subdomain, headers) {
       let last: number | undefined
       const sent = { host: `${subdomain}.${platformDomain}`, headers }

@@ -19,7 +19,7 @@ const maxDue = 50
 
 /** The steps of reporting deploys and previews to a forge. The rows alone decide which reports are due. */
 export function createReportActivities(services: Services): ReportActivities {
-  const { db, config, keyring, log, clock } = services
+  const { db, config, keyring, freshness, log, clock } = services
   const texts = createReportTexts(services)
 
   function forgeOf(row: CommitReportRow | CommentReportRow): ForgeClient | undefined {
@@ -36,6 +36,7 @@ export function createReportActivities(services: Services): ReportActivities {
     const report = row && texts.ofCommit(row)
     const forge = row && forgeOf(row)
     if (!row || !report || !forge || row.state === null || row.state === row.reported) return
+    await freshness.untilServed([row], cancellationSignal)
     // the status of the newest deploy of a commit stays, even when an older report is late
     if (report.status && !row.is_outdated) await forge.setStatus(report.status)
     const deployment_id = await forge.recordDeployment(report.deployment)

@@ -4,6 +4,7 @@ import { open } from '../../infra/crypto/seal.ts'
 import { signatureHeaders } from '../../infra/crypto/webhook-signatures.ts'
 import { FetchError } from '../../infra/net/fetch-error.ts'
 import type { GuardedResponse } from '../../infra/net/guarded-fetch.ts'
+import type { ShownDeploy } from '../../services/feeds/freshness.ts'
 import { findShownFields } from '../../services/forms/inbox.ts'
 import type { Services } from '../../services/services.ts'
 import { endTry, findMessage, type Message, takeTry } from '../../services/webhooks/tries.ts'
@@ -18,7 +19,7 @@ const maxErrorLength = 300
 
 /** The steps of a delivery. Its payload and secret stay in its activity. */
 export function createWebhookActivities(services: Services): WebhookActivities {
-  const { db, config, keyring, clock, log } = services
+  const { db, config, keyring, freshness, clock, log } = services
 
   async function post(url: string, headers: Record<string, string>, body: string): Promise<DeliveryResult> {
     // undici takes 8 MiB, which a platform without webhooks does not need
@@ -57,6 +58,7 @@ export function createWebhookActivities(services: Services): WebhookActivities {
       const message = await findMessage(db, delivery_id)
       if (!message) return { status: null, duration_ms: 0, error: 'the webhook is disabled or gone' }
       const { webhook_id, url, secret_sealed, event_id, type, created_at } = message
+      await freshness.untilServed(shownBy(message), cancellationSignal)
       const data = await dataOf(message, project_id)
       const body = JSON.stringify({ type, timestamp: created_at.toISOString(), data })
       const secret = open(keyring, secret_sealed, secretOf(webhook_id))
@@ -69,6 +71,13 @@ export function createWebhookActivities(services: Services): WebhookActivities {
 
     endTry: ({ result, ...input }) => endTry(services, input, result),
   }
+}
+
+/** The deploy of which the receiver learns. The event was recorded when the deploy went live. */
+function shownBy({ type, data, created_at }: Message): ShownDeploy[] {
+  const { deploy_id, site_id, status } = data
+  if (type !== 'deploy.succeeded' || status !== 'active') return []
+  return [{ id: String(deploy_id), site_id: String(site_id), status, activated_at: created_at }]
 }
 
 const failureOf = (status: number) =>
