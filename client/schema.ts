@@ -1987,7 +1987,10 @@ export interface components {
             number: number;
             /** @description The title that was sent with the deploy, or the first line of its commit message. */
             title: string | null;
-            /** @enum {string} */
+            /**
+             * @description active: the deploy is live, and every running edge serves it.
+             * @enum {string}
+             */
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
             /** @description What a queued deploy waits for, such as a build slot or another deploy of its site; null for any other status. */
             waiting_for: string | null;
@@ -2073,7 +2076,10 @@ export interface components {
             number: number;
             /** @description The title that was sent with the deploy, or the first line of its commit message. */
             title: string | null;
-            /** @enum {string} */
+            /**
+             * @description active: the deploy is live, and every running edge serves it.
+             * @enum {string}
+             */
             status: "queued" | "building" | "ready" | "active" | "failed" | "superseded";
             /** @description What a queued deploy waits for, such as a build slot or another deploy of its site; null for any other status. */
             waiting_for: string | null;

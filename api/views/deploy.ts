@@ -21,7 +21,7 @@ export const Deploy = z
     site_id: z.uuid(),
     number: z.int().describe('Counts the deploys of the site.'),
     title: z.string().nullable().describe('The title that was sent with the deploy, or the first line of its commit message.'),
-    status: z.enum(deployStatuses),
+    status: z.enum(deployStatuses).describe('active: the deploy is live, and every running edge serves it.'),
     waiting_for: z
       .string()
       .nullable()
