@@ -105,7 +105,7 @@ async function followOnce(
   for (;;) {
     const due = await listener.next()
     if (!due) {
-      const ended = Promise.all(feeds.map((feed) => feed.end?.(db)))
+      const ended = Promise.all(feeds.map(async (feed) => await feed.end?.(db)))
       await Promise.race([ended, setTimeout(endPatienceMs, undefined, { ref: false })])
       return
     }
