@@ -1,12 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Logger } from '../../infra/log.ts'
+import { activateDeploy } from '../../services/deploys/activate.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import type { TestProject, World } from '../world.ts'
 import { report } from './platform.ts'
-import { p99, type TwoEdges, worldOfTwoEdges } from './two-edges.ts'
+import { p99, quantile, type TwoEdges, worldOfTwoEdges } from './two-edges.ts'
 
-const changes = 100
+const changes = 200
 const unannounced = 20
 /** The target is 300 ms; a poll is five seconds away, so this bound tells a notification from a poll on a slow machine as well. */
 const longestMs = 1500
@@ -27,11 +29,16 @@ test('10: an activation is served by both edges at once', async () => {
   for (const content of ['side 0', 'side 1']) sides.push((await deployFiles(w, project, id, [page(content)])).id)
   const took: number[] = []
   for (let i = 0; i < changes; i++) {
-    const answer = await w.call(`POST /api/v1/deploys/${sides[i % 2]}/activate`, { key: project.key })
-    expect(answer.status).toBe(200)
+    const committed = Promise.withResolvers<void>()
+    // the first line of the log after the commit
+    const log: Logger = Object.create(w.log, { info: { value: () => committed.resolve() } })
+    const activation = activateDeploy({ ...w, log }, sides[i % 2] ?? '')
+    await Promise.race([committed.promise, activation])
     took.push(await edges.shown(subdomain, ({ body }) => body.includes(`side ${i % 2}`)))
+    await activation
   }
-  report('10', `p99 ${p99(took)} ms after the answer, ${changes} activations, two edges`, '300 ms')
+  const figure = `p50 ${quantile(took, 0.5)} ms, p99 ${p99(took)} ms after the commit, ${changes} activations, two edges`
+  report('10', figure, '300 ms')
   expect(p99(took)).toBeLessThan(longestMs)
 })
 

@@ -45,7 +45,7 @@ export async function worldOfTwoEdges(options?: WorldOptions): Promise<WorldOfTw
 }
 
 /** Two edges that follow the database of a world, each with a snapshot of its own. */
-async function openTwoEdges(w: World): Promise<TwoEdges> {
+export async function openTwoEdges(w: World): Promise<TwoEdges> {
   await using opened = new AsyncDisposableStack()
   const { platformDomain, base: baseUrl, preview: previewUrl } = w.config.urls
   const secretKey = required(w.config.secretKey, 'PLINTH_SECRET_KEY')
@@ -98,5 +98,8 @@ async function openTwoEdges(w: World): Promise<TwoEdges> {
   }
 }
 
-export const p99 = (values: readonly number[]) =>
-  Math.round(values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? 0)
+/** In whole milliseconds. */
+export const quantile = (values: readonly number[], share: number) =>
+  Math.round(values.toSorted((a, b) => a - b)[Math.ceil(values.length * share) - 1] ?? 0)
+
+export const p99 = (values: readonly number[]) => quantile(values, 0.99)
