@@ -1,6 +1,7 @@
-import { createHash, createHmac } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import { base32 } from './base32.ts'
 import { deriveKey } from './derive-key.ts'
+import { sha256Hex } from './sha256.ts'
 
 /** Derives the token of a preview link: 52 characters of lower-case base32, different for each generation. */
 export type PreviewTokens = (deployId: string, generation: number) => string
@@ -15,7 +16,7 @@ export function createPreviewTokens(secretKey: Uint8Array): PreviewTokens {
 }
 
 /** The hash of a token, which is stored and looked up for visitors: 64 hex characters. */
-export const hashPreviewToken = (token: string) => createHash('sha256').update(token).digest('hex')
+export const hashPreviewToken = (token: string) => sha256Hex(token)
 
 export interface IssuedToken {
   /** The id of the deploy or of the branch preview. */

@@ -1,5 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { notFound } from '../../core/errors.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import type { Services } from '../services.ts'
 import type { SiteRow } from '../sites/sites.ts'
 import { acceptGitDeploy, notConnected } from './accept.ts'
@@ -8,7 +9,7 @@ import { siteOf } from './take-events.ts'
 
 type Site = Pick<SiteRow, 'id' | 'project_id'>
 
-export const hashDeployHook = (secret: string) => createHash('sha256').update(secret).digest('hex')
+export const hashDeployHook = (secret: string) => sha256Hex(secret)
 export const noDeployHook = () => notFound('there is no deploy hook at this address; create one for the site')
 
 /**
