@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import type { Updateable } from 'kysely'
 import type { AccessMode } from '../../core/access.ts'
@@ -93,6 +93,11 @@ export async function post(
       ...headers,
     },
   }).end(typeof fields === 'string' ? fields : new URLSearchParams(fields).toString())
+  return await loginAnswerTo(outgoing)
+}
+
+/** What is answered to a request that has been sent. */
+export async function loginAnswerTo(outgoing: ClientRequest): Promise<LoginAnswer> {
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
   const [set] = response.headers['set-cookie'] ?? []
   return {

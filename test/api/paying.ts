@@ -1,12 +1,9 @@
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
 import { request } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { expect } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import type { CallbackOf } from '../doubles/provider-server.ts'
 import type { TestProject, World } from '../world.ts'
-import type { LoginAnswer } from './closed-site.ts'
+import { type LoginAnswer, loginAnswerTo } from './closed-site.ts'
 import { type MemberSite, makeMemberSite, newEmail } from './member-site.ts'
 
 export interface Price {
@@ -70,15 +67,5 @@ export async function makePaidSite(w: World, project: TestProject, price: Price)
   }
 }
 
-async function open(w: World, host: string, path: string, cookie: string): Promise<LoginAnswer> {
-  const { hostname, port } = new URL(w.base)
-  const outgoing = request({ host: hostname, port, path, headers: { host, cookie } }).end()
-  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
-  const [set] = response.headers['set-cookie'] ?? []
-  return {
-    status: response.statusCode ?? 0,
-    headers: response.headers,
-    body: await text(response),
-    cookie: set?.slice(0, set.indexOf(';')),
-  }
-}
+const open = (w: World, host: string, path: string, cookie: string): Promise<LoginAnswer> =>
+  loginAnswerTo(request(w.base + path, { headers: { host, cookie } }).end())
