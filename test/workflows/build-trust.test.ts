@@ -1,11 +1,12 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
+import { type Client, defaultPayloadConverter } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { BuildInput } from '../../workflows/contract/builds.ts'
 import { tarGz } from '../infra/archives.ts'
 import { type GitServer, git, startGitServer } from '../infra/git-server.ts'
 import { makeSite, randomName } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 // The level of trust that a runner is given with a build: what it may read and keep there, test/runner/install/kept-folders.test.ts and test/hostile/poisoning.test.ts.
 
@@ -18,9 +19,7 @@ beforeAll(async () => {
   server = stack.use(await startGitServer())
   w = stack.use(await world({ runner: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true' } }))
   owner = await w.project('enterprise')
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
 

@@ -11,6 +11,7 @@ import { makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { replay } from './histories.ts'
 import { openProcesses } from './processes.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 // for a machine that is busy with other things
@@ -30,9 +31,7 @@ beforeEach(() => {
 beforeAll(async () => {
   server = stack.use(await startGitServer({ intercept: (req, res) => intercept(req, res) }))
   w = stack.use(await world({ runner: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true', PLINTH_BUILD_SLOTS: '2' } }))
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
 

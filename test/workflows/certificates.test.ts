@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { Client, Connection } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { describeCertificate } from '../../infra/acme/certificates.ts'
@@ -17,6 +17,7 @@ import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { startZone, type Zone } from '../zone.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 const soon = { timeout: 20_000, interval: 30 }
 const retryPauseMs = 200
@@ -73,9 +74,7 @@ beforeAll(async () => {
   w = stack.use(await world({ edge: true, edgePort, env: { ...env, PLINTH_ACME_STAGING_DIRECTORY: staging.directoryUrl } }))
   owner = await w.project('enterprise')
   site = await makeSite(w, owner)
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
 afterEach(() => {
@@ -348,13 +347,10 @@ describe('a difficult authority', () => {
       other.db.selectFrom('certificates').select(['name', 'not_after', 'tries']).where('certificate', 'is not', null).execute()
     await expect.poll(async () => (await certified()).length, { timeout: 60_000, interval: 100 }).toBe(8)
     for (const name of names) await expect.poll(() => other.certificateOf(name), soon).toContain('BEGIN CERTIFICATE')
-    const own_connection = await Connection.connect({ address: other.temporal.address })
-    own.defer(() => own_connection.close())
+    const client = await openTemporalClient(other, own)
     const orders = await other.db.selectFrom('certificates').select('issued_by').execute()
     for (const { issued_by } of orders) {
-      const { events } = await new Client({ connection: own_connection }).workflow
-        .getHandle(`certificate:${issued_by}`)
-        .fetchHistory()
+      const { events } = await client.workflow.getHandle(`certificate:${issued_by}`).fetchHistory()
       const attempts = (events ?? []).map((event) => event.activityTaskStartedEventAttributes?.attempt ?? 0)
       expect(Math.max(...attempts)).toBeLessThanOrEqual(3)
     }

@@ -1,9 +1,9 @@
-import { Client, Connection } from '@temporalio/client'
 import { expect } from 'vitest'
 import { defaultPlans } from '../../core/plans.ts'
 import { type FormSite, makeFormSite } from '../api/form-site.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { type TestProject, type WorldOptions, world } from '../world.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 export const soon = { timeout: 50_000, interval: 50 }
 
@@ -21,9 +21,7 @@ export async function openEmailedSites({ env, ...options }: WorldOptions = {}) {
   const server = stack.use(await startMailServer())
   const plans = { ...defaultPlans, start: { ...defaultPlans.start, forms_per_month: 2 } }
   const w = stack.use(await world({ ...options, plans, env: { ...env, PLINTH_SMTP_URL: server.url } }))
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  const temporal = new Client({ connection })
+  const temporal = await openTemporalClient(w, stack)
   let owners = 0
 
   const setEmails = ({ id, owner }: Pick<EmailedSite, 'id' | 'owner'>, notify_email: boolean) =>

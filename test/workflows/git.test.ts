@@ -11,6 +11,7 @@ import { type GitServer, startGitServer } from '../infra/git-server.ts'
 import { makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 // From a push to what visitors see, with a git server of this machine. What a stranger's repository may hold: test/infra/git-hostile.test.ts.
 
@@ -28,9 +29,7 @@ beforeAll(async () => {
   server = stack.use(await startGitServer({ intercept: (req, res) => intercept(req, res) }))
   w = stack.use(await world({ runner: true, edge: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true' } }))
   owner = await w.project('enterprise')
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
 

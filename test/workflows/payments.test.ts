@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { Client, Connection } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { listStalledCheckouts } from '../../services/payments/stalled.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
@@ -8,6 +8,7 @@ import type { DoublePayment, PaymentDouble } from '../doubles/provider-server.ts
 import { startYookassa } from '../doubles/yookassa.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 const soon = { timeout: 40_000, interval: 50 }
 const dayMs = 24 * 3_600_000
@@ -21,9 +22,7 @@ beforeAll(async () => {
   yookassa = stack.use(await startYookassa())
   w = stack.use(await world({ env: yookassa.env }))
   owner = await w.project()
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
   site = await makePaidSite(w, owner, { amount_minor: 49_900, currency: 'RUB', period_days: 365, provider: 'yookassa' })
 })
 afterAll(() => stack.disposeAsync())

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { createHmac, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
-import { Client, Connection } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { type Asked, type ForgeServer, startForgeServer, type Told } from '../infra/forges-server.ts'
@@ -10,6 +10,7 @@ import { type GitServer, startGitServer } from '../infra/git-server.ts'
 import { makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 const soon = { timeout: 100_000, interval: 30 }
 // a retry that is put off may be half a minute away, and its pauses double
@@ -30,9 +31,7 @@ beforeAll(async () => {
   repository = server.repository('ada/site')
   w = stack.use(await world({ runner: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true', PLINTH_BUILDS_PER_PROJECT: '4' } }))
   owner = await w.project('enterprise')
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
 beforeEach(() => {

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { Client, Connection } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { maxTriesUnderWay, maxWaitingDeliveries } from '../../core/webhooks.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
@@ -15,6 +15,7 @@ import { makeFormSite } from '../api/form-site.ts'
 import { archiveOf, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { openTemporalClient } from './temporal-client.ts'
 
 interface Received {
   readonly path: string
@@ -44,9 +45,7 @@ beforeAll(async () => {
   })
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   w = stack.use(await world({ env: { PLINTH_ALLOW_PRIVATE_WEBHOOKS: 'true', PLINTH_WEBHOOK_RETRY_PAUSE: '1ms' } }))
-  const connection = await Connection.connect({ address: w.temporal.address })
-  stack.defer(() => connection.close())
-  temporal = new Client({ connection })
+  temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
 beforeEach(() => {
