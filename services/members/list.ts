@@ -1,11 +1,10 @@
 import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
-import { notFound } from '../../core/errors.ts'
 import { type MemberStatus, memberStatuses } from '../../core/members.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { findLock } from '../access/locks.ts'
 import { listDocuments, type SiteDocument } from './documents.ts'
-import type { MemberRow } from './members.ts'
+import { type MemberRow, noSuchMember } from './members.ts'
 import { countSeats } from './seats.ts'
 import { findSettings, type MemberSettings } from './settings.ts'
 
@@ -65,7 +64,7 @@ export async function listMembers(
 /** @throws AppError `not_found` */
 export async function getMember(db: Db, siteId: string, id: string): Promise<MemberWithConsents> {
   const member = await withConsents(db).where('members.site_id', '=', siteId).where('members.id', '=', id).executeTakeFirst()
-  if (!member) throw notFound('the site has no member with this id; get_site_members shows them all')
+  if (!member) throw noSuchMember()
   return member
 }
 

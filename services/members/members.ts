@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely'
 import type { AccessMode } from '../../core/access.ts'
+import { notFound } from '../../core/errors.ts'
 import type { PaymentProviderName } from '../../core/payments.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -7,6 +8,8 @@ import { findPrice } from '../access/prices.ts'
 import type { Tx } from '../transact.ts'
 
 export type MemberRow = Selectable<DB['members']>
+
+export const noSuchMember = () => notFound('the site has no member with this id; get_site_members shows them all')
 
 /** A member, who neither changes nor is removed until the transaction ends. */
 export const lockMember = (tx: Tx, siteId: string, by: { readonly id: string } | { readonly email: string }) =>

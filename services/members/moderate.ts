@@ -1,4 +1,4 @@
-import { conflict, notFound, unprocessable } from '../../core/errors.ts'
+import { conflict, unprocessable } from '../../core/errors.ts'
 import { isPaidFor, type MemberAction, memberModes, memberTransitions, takesSeat } from '../../core/members.ts'
 import { nothingPaid, paidUntilAfter } from '../../core/payments.ts'
 import { findLock, type LockRow } from '../access/locks.ts'
@@ -9,7 +9,7 @@ import type { Services } from '../services.ts'
 import { lockLiveSite } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
 import { sendEmailToMember } from './emails.ts'
-import { lockMember, type MemberRow } from './members.ts'
+import { lockMember, type MemberRow, noSuchMember } from './members.ts'
 import { requireSeat } from './seats.ts'
 import type { Site } from './settings.ts'
 
@@ -18,8 +18,6 @@ export interface OwnersPayment {
   readonly amount_minor: number
   readonly currency: string
 }
-
-const noSuchMember = () => notFound('the site has no member with this id; get_site_members shows them all')
 
 /**
  * Approves, rejects, blocks or unblocks a member. A blocked one is signed out at once. Where members pay the owner, an approval records the
