@@ -748,6 +748,8 @@ interface TrafficDays {
   human_views: Generated<number>
   human_visitors: Generated<number>
   human_bytes: Generated<number>
+  seen_keys: Generated<number>
+  rolled_up: Generated<boolean>
 }
 
 interface ActivityDays {
