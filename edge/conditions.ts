@@ -1,17 +1,23 @@
-/** The strong ETags of a file: of its plain bytes and of their gzip variant. */
-export interface ETags {
-  readonly plain: string
-  readonly gzip: string
-}
+import type { Encoding } from '../core/encodings.ts'
+
+/** The strong ETags of a file: of its plain bytes and of their variants. */
+export type ETags = Readonly<Record<'plain' | Encoding, string>>
+
+export const etagsOf = (sha256: string): ETags => ({
+  plain: `"${sha256}"`,
+  br: `"${sha256}-br"`,
+  zstd: `"${sha256}-zstd"`,
+  gzip: `"${sha256}-gzip"`,
+})
 
 const etagPattern = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /** The ETag that an `If-None-Match` matches, compared weakly (RFC 9110, 13.1.2); undefined when it matches none. */
 export function matchedETag(ifNoneMatch: string, etags: ETags): string | undefined {
   if (ifNoneMatch === etags.plain || ifNoneMatch.trim() === '*') return etags.plain
-  if (ifNoneMatch === etags.gzip) return etags.gzip
+  if (isOneOf(etags, ifNoneMatch)) return ifNoneMatch
   for (const [, , etag] of ifNoneMatch.matchAll(etagPattern)) {
-    if (etag === etags.plain || etag === etags.gzip) return etag
+    if (isOneOf(etags, etag)) return etag
   }
   return undefined
 }
@@ -19,8 +25,11 @@ export function matchedETag(ifNoneMatch: string, etags: ETags): string | undefin
 /** Whether an `If-Match` lets the request pass, compared strongly (RFC 9110, 13.1.1). */
 export function passesIfMatch(ifMatch: string, etags: ETags): boolean {
   if (ifMatch.trim() === '*') return true
-  return [...ifMatch.matchAll(etagPattern)].some(([, weak, etag]) => !weak && (etag === etags.plain || etag === etags.gzip))
+  return [...ifMatch.matchAll(etagPattern)].some(([, weak, etag]) => !weak && isOneOf(etags, etag))
 }
+
+const isOneOf = ({ plain, br, zstd, gzip }: ETags, etag: string | undefined) =>
+  etag === br || etag === gzip || etag === plain || etag === zstd
 
 /** Whether the `Accept-Encoding` allows gzip: named with a weight above zero, or covered by `*`. */
 export function acceptsGzip(acceptEncoding: string | undefined): boolean {

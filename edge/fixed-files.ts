@@ -1,3 +1,4 @@
+import { etagsOf } from './conditions.ts'
 import type { SiteFile } from './site-files.ts'
 
 /** Headers of a file that may do nothing in the origin of the site. */
@@ -5,7 +6,7 @@ export const secured = ['X-Content-Type-Options', 'nosniff', 'Content-Security-P
 
 /** A file beside those of the deploy. It has no gzip variant. */
 export function fixedFile(blob: Pick<SiteFile, 'path' | 'sha256' | 'size'>, headers: readonly string[]): SiteFile {
-  const etags = { plain: `"${blob.sha256}"`, gzip: `"${blob.sha256}-gzip"` }
+  const etags = etagsOf(blob.sha256)
   const plainHeaders = [...headers, 'ETag', etags.plain, 'Accept-Ranges', 'bytes']
   return { ...blob, etags, mayHaveGzip: false, plainHeaders, gzipHeaders: [], unchangedHeaders: headers }
 }

@@ -159,6 +159,7 @@ const later = {
   former: [],
   domains: [],
   canonical_urls: false,
+  compressed: false,
   delivery_files: [],
   delivery_page: null,
   lock: null,

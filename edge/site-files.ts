@@ -5,7 +5,7 @@ import { compressible } from '../core/media.ts'
 import type { PreparedRules } from '../core/site-rules/prepare.ts'
 import { findEntry } from '../infra/cas/manifests.ts'
 import { mediaTypeOf } from '../infra/media.ts'
-import type { ETags } from './conditions.ts'
+import { type ETags, etagsOf } from './conditions.ts'
 import { withHeaders } from './site-headers.ts'
 
 /** A published file with everything that its responses have in common. Headers are flat lists of names and values. */
@@ -85,7 +85,7 @@ const sizeInMemory = ({ path, plainHeaders, gzipHeaders, unchangedHeaders }: Sit
 function prepareFile(entry: ManifestEntry): SiteFile {
   const type = mediaTypeOf(entry.path)
   const mayHaveGzip = compressible(type)
-  const etags = { plain: `"${entry.sha256}"`, gzip: `"${entry.sha256}-gzip"` }
+  const etags = etagsOf(entry.sha256)
   const vary = mayHaveGzip ? ['Vary', 'Accept-Encoding'] : []
   const cacheControl = ['Cache-Control', cachePolicy(entry.path)]
   const headers = ['Content-Type', type, ...cacheControl, ...vary, 'X-Content-Type-Options', 'nosniff']

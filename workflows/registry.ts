@@ -1,6 +1,7 @@
 import type { Duration } from '@temporalio/common'
 import { listStalledReplies } from '../services/autoreply/stalled.ts'
 import { listStalledOrders } from '../services/certificates/certificates.ts'
+import { listProjectsToCompress } from '../services/deploys/compress.ts'
 import { restartDeploy } from '../services/deploys/restart.ts'
 import { listStalledDeploys } from '../services/deploys/runs.ts'
 import { restartDomain } from '../services/domains/connect.ts'
@@ -17,6 +18,7 @@ import { listStalledDeliveries } from '../services/webhooks/tries.ts'
 import { createAutoreplyActivities } from './activities/autoreply.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
+import { createCompressionActivities } from './activities/compression.ts'
 import { createDeployActivities } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
 import { createEmailActivities, type EmailActivityDeps } from './activities/emails.ts'
@@ -33,6 +35,7 @@ import { createStorageActivities } from './activities/storage.ts'
 import { createWebhookActivities } from './activities/webhooks.ts'
 import { autoreplyStart } from './contract/autoreply.ts'
 import { orderStart } from './contract/certificates.ts'
+import { compressionSignal } from './contract/compression.ts'
 import { deployWorkflowId } from './contract/deploys.ts'
 import { domainWorkflowId } from './contract/domains.ts'
 import { emailStart } from './contract/emails.ts'
@@ -195,6 +198,13 @@ export const registry = {
         return pageOf(rows, (checkout) => checkout.checkout_id, search)
       },
       (checkout) => sameOccurrence(checkoutSignal(checkout)),
+    ),
+  },
+  compressFiles: {
+    activities: { compress: [createCompressionActivities] },
+    stalled: firstBatch(
+      ({ services, movedBefore, limit }) => listProjectsToCompress(services.db, movedBefore, limit),
+      (project) => sameOccurrence(compressionSignal(project)),
     ),
   },
   sweepStorage: {

@@ -38,6 +38,13 @@ const queueOptions = {
     maxConcurrentActivityTaskExecutions: 20,
     shutdownGraceTime: '2s',
   },
+  compress: {
+    // one processor at most, for all projects
+    maxConcurrentActivityTaskExecutions: 1,
+    // what runs is cancelled and begun again: a batch of files is lost
+    shutdownGraceTime: 0,
+    maxHeartbeatThrottleInterval: '2s',
+  },
   // running fetches are cancelled: another worker, or the next start, retries them
   fetch: {
     // each is a process of its own, with its own memory
@@ -48,7 +55,14 @@ const queueOptions = {
   },
 } as const satisfies Record<WorkerQueue, Partial<WorkerOptions>>
 
-export const workerQueues = ['fetch', 'report', 'webhook', 'payment', 'control'] as const satisfies readonly WorkerQueue[]
+export const workerQueues = [
+  'fetch',
+  'report',
+  'webhook',
+  'payment',
+  'compress',
+  'control',
+] as const satisfies readonly WorkerQueue[]
 
 /**
  * Works on queues with the activities that the registry has for them, and on the control queue with the workflows.

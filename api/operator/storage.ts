@@ -26,7 +26,7 @@ const DamagedObject = z
 const Storage = z
   .object({
     objects: z.int().describe('The number of objects at the latest verification.'),
-    bytes: z.int().describe('The total size of the objects, without gzip variants.'),
+    bytes: z.int().describe('The total size of the objects, without compressed variants.'),
     verified_share: z.number().describe('The share of the storage that was verified at least once, 0 to 1.'),
     oldest_verification: time.nullable(),
     latest_verification: time.nullable(),

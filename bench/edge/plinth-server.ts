@@ -35,7 +35,15 @@ const manifest_sha256 = await storeManifest({ add: cas.put }, entries, rules)
 const log = createLogger('bench', 'info')
 const snapshotDir = join(dir, 'routes')
 const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir, log: createLogger('bench', 'silent') }))
-const state = { enabled: true, suspended: false, trashed: false, canonical_urls: false, retained_sha256: null, version: 1 }
+const state = {
+  enabled: true,
+  suspended: false,
+  trashed: false,
+  canonical_urls: false,
+  retained_sha256: null,
+  compressed: true,
+  version: 1,
+}
 const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
 const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null }
 const without = {

@@ -1,5 +1,8 @@
 import type { Readable } from 'node:stream'
+import type { BackgroundEncoding, Encoding } from '../../core/encodings.ts'
 import { invalid } from '../../core/errors.ts'
+
+export type { Encoding }
 
 export interface StoredObject {
   /** 64 lower-case hex characters. */
@@ -7,9 +10,6 @@ export interface StoredObject {
   /** Bytes. */
   readonly size: number
 }
-
-/** Encodings kept beside an object's own bytes. */
-export type Encoding = 'gzip'
 
 export interface OpenedObject {
   readonly size: number
@@ -71,9 +71,10 @@ export interface Cas {
   stat(sha256: string): Promise<ObjectFacts | undefined>
   /** Undefined when the object, or that encoding of it, does not exist. */
   open(sha256: string, encoding?: Encoding): Promise<OpenedObject | undefined>
-  /** Keeps an encoded variant of an object when that saves at least a tenth. Does nothing when the object is gone. May be repeated. */
-  encode(sha256: string, encoding: Encoding): Promise<void>
-
+  /** Keeps a gzip variant of an object when that saves at least a tenth. Does nothing when the object is gone. May be repeated. */
+  encode(sha256: string, encoding: 'gzip'): Promise<void>
+  /** Keeps an encoded variant of an object, instead of an earlier one. Does nothing when the object is gone. May be repeated. */
+  putVariant(sha256: string, encoding: BackgroundEncoding, bytes: Uint8Array): Promise<void>
   /** Removes an encoded variant of an object. */
   removeVariant(sha256: string, encoding: Encoding): Promise<void>
   /**

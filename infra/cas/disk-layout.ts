@@ -1,9 +1,9 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Encoding } from './cas.ts'
+import type { Encoding } from '../../core/encodings.ts'
 
 /** The suffix of an encoded variant. */
-export const suffix = { gzip: '.gz' } as const satisfies Record<Encoding, string>
+export const suffix = { gzip: '.gz', br: '.br', zstd: '.zst' } as const satisfies Record<Encoding, string>
 
 /** The folders of a storage on disk. */
 export interface Layout {

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { Encoding } from '../../core/encodings.ts'
 import { flushFolder } from '../replace-file.ts'
-import type { Cas, Encoding } from './cas.ts'
+import type { Cas } from './cas.ts'
 import { openDiskBatch } from './disk-batch.ts'
 import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
@@ -42,7 +43,20 @@ export async function openDiskCas(root: string): Promise<Cas> {
       return stats && { size: stats.size, storedAt: stats.mtime }
     },
 
-    encode: (sha256, encoding) => encodeObject(layout, sha256, encoding),
+    async encode(sha256, encoding) {
+      const path = layout.pathOf(sha256)
+      if (await absent(stat(path + suffix[encoding]))) return
+      const source = await absent(open(path))
+      if (!source) return
+      const { size } = await source.stat()
+      await writeVariant(layout, sha256, encoding, async (file) => savesEnough(await writeGzip(source, file), size))
+    },
+
+    putVariant: (sha256, encoding, bytes) =>
+      writeVariant(layout, sha256, encoding, async (file) => {
+        await file.writeFile(bytes)
+        return (await absent(stat(layout.pathOf(sha256)))) !== undefined
+      }),
 
     list: (prefix) => listObjects(layout, prefix),
 
@@ -56,16 +70,18 @@ export async function openDiskCas(root: string): Promise<Cas> {
   }
 }
 
-async function encodeObject({ incoming, pathOf }: Layout, sha256: string, encoding: Encoding): Promise<void> {
+/** @param fill writes the variant; returns whether to keep it */
+async function writeVariant(
+  { incoming, pathOf }: Layout,
+  sha256: string,
+  encoding: Encoding,
+  fill: (file: FileHandle) => Promise<boolean>,
+): Promise<void> {
   const path = pathOf(sha256)
-  if (await absent(stat(path + suffix[encoding]))) return
-  const source = await absent(open(path))
-  if (!source) return
   const temporary = join(incoming, randomUUID())
   try {
-    const { size } = await source.stat()
     await using file = await open(temporary, 'wx', 0o444)
-    if (!savesEnough(await writeGzip(source, file), size)) return
+    if (!(await fill(file))) return
     await file.sync()
     await rename(temporary, path + suffix[encoding])
     await flushFolder(dirname(path))
@@ -76,7 +92,7 @@ async function encodeObject({ incoming, pathOf }: Layout, sha256: string, encodi
   }
 }
 
-const objectName = /^([0-9a-f]{62})(?:\.gz)?$/
+const objectName = /^([0-9a-f]{62})(?:\.(?:gz|br|zst))?$/
 
 async function* listObjects({ objects }: Layout, prefix?: string): AsyncIterable<readonly string[]> {
   for (const folder of prefix === undefined ? await readdir(objects) : [prefix]) {

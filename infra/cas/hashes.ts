@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto'
-import type { Readable } from 'node:stream'
+import type { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createGunzip, gunzipSync } from 'node:zlib'
+import {
+  brotliDecompressSync,
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createZstdDecompress,
+  gunzipSync,
+  zstdDecompressSync,
+} from 'node:zlib'
+import type { Encoding } from '../../core/encodings.ts'
 
 /**
  * Computes the sha256 of the bytes; undefined when they cannot be read to the end.
@@ -23,23 +32,51 @@ export async function hashOfStream(bytes: Readable, pace?: (bytes: number) => Pr
   return hash.digest('hex')
 }
 
+/** The largest window that a browser accepts (RFC 9659), which bounds the memory of the decoder. */
+const ofZstd = { params: { [constants.ZSTD_d_windowLogMax]: 23 } }
+
+/** Streams that decode a variant. */
+export const decoders = {
+  gzip: () => createGunzip(),
+  br: () => createBrotliDecompress(),
+  zstd: () => createZstdDecompress(ofZstd),
+} as const satisfies Record<Encoding, () => Transform>
+
 /** A variant up to this size is inflated at once: that takes less than 0.2 ms, and a stream would take longer and wait for other threads. */
 const maxSmallBytes = 16 * 1024
-const maxSmallInflatedBytes = 64 * 1024
+const limit = { maxOutputLength: 64 * 1024 }
+const inflateAtOnce: Readonly<Record<Encoding, (variant: Uint8Array) => Buffer>> = {
+  gzip: (variant) => gunzipSync(variant, limit),
+  br: (variant) => brotliDecompressSync(variant, limit),
+  zstd: (variant) => zstdDecompressSync(variant, { ...ofZstd, ...limit }),
+}
 
-/** The sha256 of the inflated bytes of a gzip variant; undefined when it is damaged. */
-export async function hashOfInflated(variant: Buffer | Readable): Promise<string | undefined> {
+/**
+ * The sha256 of the inflated bytes of a variant; undefined when it is damaged.
+ * @param maxBytes a variant of more bytes is damaged
+ */
+export async function hashOfInflated(
+  variant: Uint8Array | Readable,
+  encoding: Encoding = 'gzip',
+  maxBytes = Number.POSITIVE_INFINITY,
+): Promise<string | undefined> {
   const hash = createHash('sha256')
-  if (Buffer.isBuffer(variant) && variant.length <= maxSmallBytes) {
+  const isWhole = variant instanceof Uint8Array
+  if (isWhole && variant.length <= maxSmallBytes) {
     try {
-      return hash.update(gunzipSync(variant, { maxOutputLength: maxSmallInflatedBytes })).digest('hex')
+      return hash.update(inflateAtOnce[encoding](variant)).digest('hex')
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') return undefined
     }
   }
+  let inflated = 0
   try {
-    await pipeline(Buffer.isBuffer(variant) ? [variant] : variant, createGunzip(), async (chunks: AsyncIterable<Buffer>) => {
-      for await (const chunk of chunks) hash.update(chunk)
+    await pipeline(isWhole ? [variant] : variant, decoders[encoding](), async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) {
+        inflated += chunk.length
+        if (inflated > maxBytes) throw new Error('the variant is longer than its object')
+        hash.update(chunk)
+      }
     })
   } catch {
     return undefined

@@ -116,6 +116,7 @@ interface Deploys {
   title: string | null
   cancelled: Generated<boolean>
   fetch_commit: string | null
+  compression_due_at: Date | null
 }
 
 interface PreviewLinks {
@@ -135,6 +136,7 @@ interface Blobs {
   deploys: number
   staged: Generated<boolean>
   touched_at: Generated<Date>
+  compressed: Generated<boolean>
 }
 
 interface RetainedAssets {

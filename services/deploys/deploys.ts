@@ -8,6 +8,7 @@ import { bumpRoutes } from '../feeds/routes.ts'
 import { endLinkOfDeploy } from '../previews/links.ts'
 import { isTrashed, lockSiteOf } from '../sites/sites.ts'
 import type { Tx } from '../transact.ts'
+import { queueCompression } from './compress.ts'
 
 export type DeployRow = Selectable<DB['deploys']>
 
@@ -154,6 +155,7 @@ export async function setActive(
     .executeTakeFirstOrThrow()
   await tx.updateTable('sites').set({ active_deploy_id: deploy.id }).where('id', '=', deploy.site_id).execute()
   await endLinkOfDeploy(tx, deploy.id)
+  await queueCompression(tx, active, now)
   await bumpRoutes(tx, { site_id: deploy.site_id })
   return { deploy: active, previous_deploy_id: previous?.id ?? null }
 }

@@ -25,6 +25,8 @@ export interface Route {
   /** The live deploy and its manifest in the CAS; null when nothing is live. */
   readonly deploy_id: string | null
   readonly manifest_sha256: string | null
+  /** Whether its brotli and zstd variants are made, as far as they are worth keeping. */
+  readonly compressed: boolean
   /** The manifest of the assets of superseded deploys that the site retains; null when there are none. */
   readonly retained_sha256: string | null
   /** The preview links. */
@@ -154,6 +156,7 @@ async function readRoutes(
     .select(['sites.version', 'sites.route_changed_at', 'sites.retained_sha256'])
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
+    .select(sql<boolean>`deploys.id is not null and deploys.compression_due_at is null`.as('compressed'))
     .select((eb) => jsonArrayFrom(livePreviews(eb)).as('previews'))
     .select((eb) => jsonArrayFrom(permanentLinks(eb)).as('permanent'))
     .select((eb) => jsonArrayFrom(formerSubdomains(eb)).as('former'))

@@ -1,10 +1,12 @@
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createGunzip } from 'node:zlib'
+import { type Encoding, encodings } from '../../core/encodings.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
-import { hashOfInflated, hashOfStream } from '../../infra/cas/hashes.ts'
+import { decoders, hashOfInflated, hashOfStream } from '../../infra/cas/hashes.ts'
+import { encodeBytes } from '../../infra/compression/encode-bytes.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
+import { forgetCompression } from './compressed-blobs.ts'
 import { listDamagedObjects, markDamaged, markRepaired, saveVerifiedPrefix } from './health.ts'
 import { lockSweep } from './unneeded-objects.ts'
 
@@ -32,8 +34,8 @@ const maxDamaged = 10_000
 const nothing: ScrubProgress = { after: '', objects: 0, bytes: 0, damaged: 0, repaired: 0 }
 
 /**
- * Reads all objects of a prefix with their gzip variants, at a bounded rate, and compares them with their hashes. A damaged variant is made
- * again. A damaged object is repaired from its variant or from a copy; otherwise it is quarantined, and counts as missing until it is stored
+ * Reads all objects of a prefix with their variants, at a bounded rate, and compares them with their hashes. A damaged variant is made
+ * again. A damaged object is repaired from a variant or from a copy; otherwise it is quarantined, and counts as missing until it is stored
  * again, or a later run finds it in a copy.
  * @param from the progress of an earlier try
  * @param progress called after each object, and now and then while a large one is read; an exception ends it
@@ -76,22 +78,18 @@ async function verifyObject(services: ScrubServices, sha256: string, pace: Pace)
   const { cas, log } = services
   const object = await cas.open(sha256)
   // repairs a quarantined object when a copy has it by now
-  if (!object) return { verdict: (await repair(services, sha256, false)) ? 'repaired' : 'gone', size: 0 }
+  if (!object) return { verdict: (await repair(services, sha256, undefined)) ? 'repaired' : 'gone', size: 0 }
   const { size } = object
   const isIntact = (await hashOfStream(object.stream(), pace)) === sha256
-  const variant = await cas.open(sha256, 'gzip')
-  const inflated = variant && (await hashOfInflated(variant.stream()))
-  if (variant && inflated !== undefined) await pace(variant.size)
-  const isVariantIntact = inflated === sha256
+  const variants = await verifyVariants(cas, sha256, pace)
   if (isIntact) {
-    if (variant && !isVariantIntact) {
-      await cas.removeVariant(sha256, 'gzip')
-      await cas.encode(sha256, 'gzip')
-      log.warn({ sha256 }, 'damaged gzip variant made again')
+    for (const encoding of variants.damaged) {
+      await makeVariantAgain(cas, sha256, encoding)
+      log.warn({ sha256, encoding }, 'damaged variant made again')
     }
     return { verdict: 'intact', size }
   }
-  const repaired = await repair(services, sha256, isVariantIntact)
+  const repaired = await repair(services, sha256, variants.intact[0])
   if (repaired) log.warn({ sha256, from: repaired }, 'damaged object repaired')
   else {
     await quarantine(services, sha256)
@@ -100,22 +98,41 @@ async function verifyObject(services: ScrubServices, sha256: string, pace: Pace)
   return { verdict: repaired ? 'repaired' : 'damaged', size }
 }
 
-/** Stores the object again from its variant or a copy; returns the source. */
-async function repair(services: ScrubServices, sha256: string, fromVariant: boolean): Promise<string | undefined> {
+async function verifyVariants(cas: Cas, sha256: string, pace: Pace) {
+  const found: Record<'intact' | 'damaged', Encoding[]> = { intact: [], damaged: [] }
+  for (const encoding of encodings) {
+    const variant = await cas.open(sha256, encoding)
+    if (!variant) continue
+    const decoded = await hashOfInflated(variant.stream(), encoding)
+    if (decoded !== undefined) await pace(variant.size)
+    found[decoded === sha256 ? 'intact' : 'damaged'].push(encoding)
+  }
+  return found
+}
+
+async function makeVariantAgain(cas: Cas, sha256: string, encoding: Encoding): Promise<void> {
+  await cas.removeVariant(sha256, encoding)
+  if (encoding === 'gzip') return await cas.encode(sha256, encoding)
+  const object = await cas.open(sha256)
+  if (object) await cas.putVariant(sha256, encoding, await encodeBytes[encoding](await object.bytes()))
+}
+
+/** Stores the object again from a variant or a copy; returns the source. */
+async function repair(services: ScrubServices, sha256: string, fromVariant: Encoding | undefined): Promise<string | undefined> {
   const { cas, clock, copies, log } = services
   const sources: { readonly name: string; readonly open: () => Promise<Readable | undefined> }[] = copies.map((copy, i) => ({
     name: `copy ${i + 1}`,
     open: async () => (await copy.open(sha256))?.stream(),
   }))
   if (fromVariant) {
-    const open = async () => (await cas.open(sha256, 'gzip'))?.stream().pipe(createGunzip())
-    sources.unshift({ name: 'gzip variant', open })
+    const open = async () => (await cas.open(sha256, fromVariant))?.stream().pipe(decoders[fromVariant]())
+    sources.unshift({ name: `${fromVariant} variant`, open })
   }
   for (const { name, open } of sources) {
     try {
       const bytes = await open()
       if (!bytes) continue
-      await cas.put(bytes, { sha256, compress: () => fromVariant })
+      await cas.put(bytes, { sha256, compress: () => fromVariant !== undefined })
       await transact(services, async (tx) => {
         await markDamaged(tx, sha256, clock())
         await markRepaired(tx, [sha256], clock())
@@ -134,6 +151,8 @@ async function quarantine(services: ScrubServices, sha256: string): Promise<void
   await transact(services, async (tx) => {
     await lockSweep(tx)
     await markDamaged(tx, sha256, clock())
+    // its variants go as well
+    await forgetCompression(tx, sha256)
   })
   if (!(await cas.quarantine(sha256))) await markRepaired(db, [sha256], clock())
 }

@@ -16,7 +16,7 @@ export interface SweepOptions {
 export interface ObjectSweep {
   readonly looked_at: number
   readonly removed: number
-  /** Bytes of the removed objects, without their gzip variants. */
+  /** Bytes of the removed objects, without their variants. */
   readonly bytes: number
 }
 

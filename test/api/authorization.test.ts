@@ -121,8 +121,17 @@ const tables = [
   'webhook_events',
   'workflow_starts',
 ] as const
-/** What waits for a runner or a fetcher may be given its turn; deploys are checked, domains looked at and webhooks called in the background. */
-const background = ['turn_at', 'next_check_at', 'a_record', 'diagnostics', 'failing_since', 'recommendations']
+/** What waits for a runner or a fetcher may be given its turn; deploys are checked and compressed, domains looked at and webhooks called in the background. */
+const background = [
+  'turn_at',
+  'next_check_at',
+  'a_record',
+  'diagnostics',
+  'failing_since',
+  'recommendations',
+  'compressed',
+  'compression_due_at',
+]
 
 /** Everything that a denied call might have changed, by table. When a key was used last is no secret and no effect. */
 async function fingerprint(): Promise<Record<string, string>> {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { acceptsGzip, matchedETag, parseRange, passesIfMatch } from '../../edge/conditions.ts'
+import { acceptsGzip, etagsOf, matchedETag, parseRange, passesIfMatch } from '../../edge/conditions.ts'
 import { openTestEdge, type TestEdge } from './test-edge.ts'
 
-const etags = { plain: '"abc"', gzip: '"abc-gzip"' }
+const etags = etagsOf('abc')
 
 test.each([
   ['"abc"', '"abc"'],
@@ -12,6 +12,9 @@ test.each([
   ['W/"abc-gzip"', '"abc-gzip"'],
   ['"x", "abc"', '"abc"'],
   ['"x",W/"abc-gzip" , "y"', '"abc-gzip"'],
+  ['"abc-br"', '"abc-br"'],
+  ['"x", W/"abc-zstd"', '"abc-zstd"'],
+  ['"abc-deflate"', undefined],
   ['*', '"abc"'],
   ['"x"', undefined],
   ['abc', undefined],

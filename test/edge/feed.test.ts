@@ -121,6 +121,7 @@ describe('followRoutes', () => {
       version: 2,
       deploy_id: null,
       manifest_sha256: null,
+      compressed: false,
       canonical_urls: false,
       retained_sha256: null,
       previews: [],

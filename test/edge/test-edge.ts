@@ -50,6 +50,7 @@ export function routeOf(subdomain: string, manifest_sha256: string | null, more:
     trashed: false,
     version: 1,
     retained_sha256: null,
+    compressed: false,
     previews: [],
     permanent: [],
     former: [],

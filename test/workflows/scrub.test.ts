@@ -6,8 +6,10 @@ import { gzipSync } from 'node:zlib'
 import { Client, Connection } from '@temporalio/client'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { backgroundEncodings } from '../../core/encodings.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openCopies } from '../../infra/cas/open.ts'
+import { encodeBytes } from '../../infra/compression/encode-bytes.ts'
 import { verifyPrefix } from '../../services/storage/scrub.ts'
 import { registry } from '../../workflows/registry.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
@@ -138,6 +140,46 @@ describe('repairs without anybody', () => {
     expect(await verify()).toMatchObject({ damaged: 0, repaired: 0 })
     expect(await readFile(pathOf(hashOf(text), '.gz'))).toEqual(gzipSync(text))
   })
+
+  test('damaged brotli and zstd variants are made again, and each of them brings back the object', async () => {
+    const content = 'brotli and zstd '.repeat(300)
+    const suffixes = { br: '.br', zstd: '.zst' }
+    const site = await makeSite(w, owner)
+    await deployFiles(w, owner, site.id, [{ path: 'index.html', content }])
+    await rm(pathOf(hashOf(content), '.gz'))
+    for (const encoding of backgroundEncodings) {
+      const [object, variant] = [pathOf(hashOf(content)), pathOf(hashOf(content), suffixes[encoding])]
+      const bytes = await encodeBytes[encoding](Buffer.from(content))
+      await w.cas.putVariant(hashOf(content), encoding, bytes)
+      await damage(variant)
+      expect(await verify(content)).toMatchObject({ damaged: 0, repaired: 0 })
+      expect(await readFile(variant)).toEqual(bytes)
+      await damage(object)
+      expect(await verify(content)).toMatchObject({ damaged: 0, repaired: 1 })
+      expect(await readFile(object, 'utf8')).toBe(content)
+      await w.cas.removeVariant(hashOf(content), encoding)
+      await rm(pathOf(hashOf(content), '.gz'), { force: true })
+    }
+  })
+
+  test('a damaged object that is moved aside takes its variants along, and they are made again with the object', async () => {
+    const content = `${random(300)} variants `.repeat(100)
+    const site = await makeSite(w, owner)
+    const files = [{ path: 'index.html', content }]
+    await deployFiles(w, owner, site.id, files)
+    const isCompressed = async () =>
+      (await w.db.selectFrom('blobs').select('compressed').where('sha256', '=', hashOf(content)).executeTakeFirstOrThrow())
+        .compressed
+    await expect.poll(isCompressed, { timeout: 60_000 }).toBe(true)
+    for (const suffix of ['', '.gz', '.br', '.zst']) await damage(pathOf(hashOf(content), suffix)).catch(() => undefined)
+    expect(await verify(content)).toMatchObject({ damaged: 1 })
+    expect([await isCompressed(), await w.cas.open(hashOf(content), 'br')]).toEqual([false, undefined])
+    await deployFiles(w, owner, site.id, files)
+    await expect.poll(isCompressed, { timeout: 60_000 }).toBe(true)
+    const variant = await w.cas.open(hashOf(content), 'br')
+    await variant?.close()
+    expect(variant).toBeDefined()
+  }, 120_000)
 
   test('a damaged object comes back from a copy of the storage, and stays aside when the copy is damaged too', async () => {
     const [content, lost] = [random(100), random(101)]

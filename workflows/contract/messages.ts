@@ -1,6 +1,6 @@
 import type { SearchAttribute } from '../../core/search-attributes.ts'
 
-/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges, `webhook` for slow receivers of webhooks, `payment` for payment providers. */
+/** Task queues, one for each kind of worker: `control` has the database, `fetch` a few processes that read repositories, `build` the sandboxes, `report` time for slow forges, `webhook` for slow receivers of webhooks, `payment` for payment providers, `compress` one processor at low priority. */
 export const queues = {
   control: 'control',
   fetch: 'fetch',
@@ -8,6 +8,7 @@ export const queues = {
   report: 'report',
   webhook: 'webhook',
   payment: 'payment',
+  compress: 'compress',
 } as const
 
 /** Signals of workflows. Each says "look again" or reports a fact; a deploy ends well even when they are lost. */

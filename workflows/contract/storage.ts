@@ -6,7 +6,7 @@ export interface ScrubInput {
 /** The result of verifying one part of the storage. */
 export interface ScrubReport {
   readonly objects: number
-  /** Their size without gzip variants. */
+  /** Their size without variants. */
   readonly bytes: number
   /** Objects that cannot be read until they are stored again. */
   readonly damaged: number

@@ -1,5 +1,6 @@
 import type { AutoreplyInput } from './autoreply.ts'
 import type { OrderInput } from './certificates.ts'
+import type { CompressionInput } from './compression.ts'
 import type { DeployInput } from './deploys.ts'
 import type { DomainInput } from './domains.ts'
 import type { EmailInput } from './emails.ts'
@@ -24,6 +25,7 @@ export interface WorkflowInputs {
   readonly sendAutoreply: AutoreplyInput
   readonly deliverWebhook: DeliveryInput
   readonly followCheckout: CheckoutInput
+  readonly compressFiles: CompressionInput
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
   /** The rest take no input. */

@@ -1,4 +1,5 @@
 // the bundle that the control worker runs: every workflow type by its name
+export { compressFiles } from './compress-files.ts'
 export { connectDomain } from './connect-domain.ts'
 export { deliverWebhook } from './deliver-webhook.ts'
 export { deploy } from './deploy.ts'

@@ -1,0 +1,18 @@
+/** Content codings in which the storage keeps variants of texts, the preferred ones first: brotli is the smallest at rest. */
+export const encodings = ['br', 'zstd', 'gzip'] as const
+export type Encoding = (typeof encodings)[number]
+
+/** Variants that are made in the background after publishing; the gzip variant is made with the object itself. */
+export const backgroundEncodings = ['br', 'zstd'] as const satisfies readonly Encoding[]
+export type BackgroundEncoding = (typeof backgroundEncodings)[number]
+
+/** Smaller files fit into one packet with gzip, too. */
+export const minBackgroundBytes = 1024
+/** At the highest levels, compressing a file of this size takes six seconds of processor time. */
+export const maxBackgroundBytes = 4 * 1024 * 1024
+
+/** Whether a text of this size may have variants that are made in the background. */
+export const mayHaveBackgroundVariants = (size: number) => size >= minBackgroundBytes && size <= maxBackgroundBytes
+
+/** Whether a background variant is worth keeping: it must save a twentieth of the smallest form that exists without it. */
+export const savesTwentieth = (size: number, smallest: number) => size <= smallest * 0.95
