@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { backgroundEncodings } from '../../core/encodings.ts'
 import { compileRules } from '../../core/site-rules/compile.ts'
 import type { SiteRules } from '../../core/site-rules/rules.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
@@ -151,9 +152,12 @@ describe('sweeping', () => {
     expect(await findMissing(cas, [text.sha256, 'a'.repeat(64), other.sha256])).toEqual(['a'.repeat(64)])
   })
 
-  test('an old object goes with its variants', async () => {
+  test('an old object goes with its variants, and is listed once with them', async () => {
     const { sha256 } = await cas.put(Buffer.from('text '.repeat(1000)))
     await cas.encode(sha256, 'gzip')
+    for (const encoding of backgroundEncodings) await cas.putVariant(sha256, encoding, Buffer.from(encoding))
+    expect((await (await cas.open(sha256, 'br'))?.bytes())?.toString()).toBe('br')
+    expect([await listed(), (await files()).length]).toEqual([[sha256], 4])
     expect(await cas.remove(sha256, soon())).toBe(true)
     expect(await files()).toEqual([])
     expect(await cas.remove(sha256, soon())).toBe(true)
@@ -189,6 +193,7 @@ describe('sweeping', () => {
 
   test('an encoding of an object that is gone is no error', async () => {
     await cas.encode(hashOf('gone'), 'gzip')
+    await cas.putVariant(hashOf('gone'), 'br', Buffer.from('variant'))
     expect(await files()).toEqual([])
   })
 
