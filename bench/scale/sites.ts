@@ -94,6 +94,7 @@ function routeOf(site: number, manifest_sha256: string): Route {
     suspended: false,
     trashed: false,
     canonical_urls: false,
+    compressed: true,
     version: 1,
     deploy_id: `01890000-0000-7000-8001-${number}`,
     manifest_sha256,
