@@ -9,6 +9,7 @@ import type { FindDefaultBranch } from '../services/git/default-branch.ts'
 import type { Services } from '../services/services.ts'
 import type { WorkflowClient } from '../workflows/client.ts'
 import type { Admission } from './admission.ts'
+import type { LiveFollowers } from './follow-live-stats.ts'
 import type { LogFollowers } from './follow-logs.ts'
 
 /** The dependencies of the control plane, made once per process. */
@@ -16,6 +17,7 @@ export interface Deps extends Services {
   readonly permanentTokens: PermanentTokens
   readonly resizeLogo: ResizeLogo
   readonly logFollowers: LogFollowers
+  readonly liveFollowers: LiveFollowers
   readonly siteChecks: SiteChecks
   readonly lookUpDomain: LookUpDomain
   readonly findDefaultBranch: FindDefaultBranch

@@ -20,6 +20,7 @@ import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createAdmission } from './admission.ts'
 import { createListener } from './app.ts'
+import { createLiveFollowers } from './follow-live-stats.ts'
 import { createLogFollowers } from './follow-logs.ts'
 
 /** Callers get a 503 after this time, instead of waiting for a server that hangs. */
@@ -58,6 +59,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     cas,
     buildLogs,
     logFollowers: createLogFollowers({ db, buildLogs, freshness, log }),
+    liveFollowers: createLiveFollowers({ db, log, clock }),
     previewTokens: createPreviewTokens(secretKey),
     permanentTokens: createPermanentTokens(secretKey),
     resizeLogo: createLogoResizer(),

@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 import { createAdmission } from '../api/admission.ts'
 import { createListener } from '../api/app.ts'
+import { createLiveFollowers, type LiveTiming } from '../api/follow-live-stats.ts'
 import { createLogFollowers } from '../api/follow-logs.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
@@ -133,6 +134,8 @@ export interface WorldOptions {
   readonly edge?: boolean
   /** How long a certificate authority may take for one order. */
   readonly orderPatienceMs?: number
+  /** Of live statistics, where a test cannot wait. */
+  readonly liveTiming?: LiveTiming
   /** Where the edge listens; any free port when absent. */
   readonly edgePort?: number
 }
@@ -210,6 +213,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       permanentTokens: createPermanentTokens(secretKey),
       resizeLogo: createLogoResizer(),
       logFollowers: createLogFollowers({ db, buildLogs, freshness, log }),
+      liveFollowers: createLiveFollowers({ db, log, clock }, options.liveTiming),
       siteChecks: createSiteChecks(cas, factsReader),
       lookUpDomain,
       findDefaultBranch: openDefaultBranchFinder(config, log),

@@ -71,7 +71,7 @@ import { set_paid_access } from './paid-access.ts'
 import { get_preview_url, revoke_preview_url } from './previews.ts'
 import { whoami } from './session.ts'
 import { create_site, get_site, list_sites, set_site_enabled, update_site } from './sites.ts'
-import { get_site_stats, get_site_stats_tops } from './stats.ts'
+import { get_site_stats, get_site_stats_live, get_site_stats_tops } from './stats.ts'
 import { cancel_site_subdomain_change, change_site_subdomain } from './subdomain-changes.ts'
 import { delete_site, list_trashed, restore_site } from './trash.ts'
 import { delete_env, list_env, set_env } from './variables.ts'
@@ -196,6 +196,7 @@ export const operations: readonly Operation[] = [
   set_autoreply_delivery,
   get_site_stats,
   get_site_stats_tops,
+  get_site_stats_live,
   list_notifications,
   read_notifications,
   list_webhooks,

@@ -2,11 +2,12 @@ import { z } from 'zod'
 import { csvLine } from '../../core/csv.ts'
 import { maxPeriodDays, periodOf } from '../../core/stats-period.ts'
 import { readStatsDays, type StatsDay, sumOf } from '../../services/stats/days.ts'
+import { readLiveStats } from '../../services/stats/live.ts'
 import { readTops } from '../../services/stats/tops.ts'
 import { operation } from '../operation.ts'
 import { site_id } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
-import { date, SiteStats, SiteTops, topsView } from '../views/stats.ts'
+import { date, LiveStats, SiteStats, SiteTops, topsView } from '../views/stats.ts'
 
 const tag = 'Stats'
 
@@ -67,4 +68,20 @@ export const get_site_stats_tops = operation({
     const { from, to } = periodOf(input, ctx.clock())
     return { from, to, ...topsView(await readTops(ctx.db, site.id, { from, to })) }
   },
+})
+
+export const get_site_stats_live = operation({
+  id: 'get_site_stats_live',
+  title: 'Watch a site live',
+  summary:
+    'Streams who is on a site as server-sent events: live {visitors, paths} at once and within 5 seconds of each change, with the visitors of the last five minutes and the paths that had at least 5 hits in them, and finally end {reason}: max_age after an hour, key_revoked or site_deleted.',
+  tag,
+  rest: 'GET /api/v1/sites/{site_id}/stats/live',
+  scope: 'readonly',
+  input: z.object({ site_id }),
+  load: siteOfCaller,
+  output: LiveStats,
+  handler: async (ctx, _input, site) => await readLiveStats(ctx.db, site.id, ctx.clock()),
+  events: (ctx, _input, site, { signal }) => ctx.liveFollowers.follow(site, { keyId: ctx.caller.key.id, signal }),
+  streamsByDefault: true,
 })

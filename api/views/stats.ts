@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { TopKind } from '../../core/traffic.ts'
+import { maxLivePaths } from '../../services/stats/live.ts'
 import { maxTopRows, minShownHits, type TopRow } from '../../services/stats/tops.ts'
 
 export const date = z.iso.date()
@@ -45,6 +46,16 @@ export const SiteTops = z
     bot_reasons: top.describe('Why views were taken for those of programs.'),
   })
   .meta({ id: 'SiteTops' })
+
+export const LiveStats = z
+  .object({
+    visitors: count.describe('Visitors of the last five minutes.'),
+    paths: z
+      .array(z.object({ path: z.string(), hits: z.int().min(minShownHits) }))
+      .meta({ maxItems: maxLivePaths })
+      .describe('Paths of pages of the last five minutes, the most hits first.'),
+  })
+  .meta({ id: 'LiveStats' })
 
 export function topsView(tops: ReadonlyMap<TopKind, readonly TopRow[]>) {
   const rows = (kind: TopKind) => [...(tops.get(kind) ?? [])]

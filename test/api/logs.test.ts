@@ -3,6 +3,7 @@ import { tarGz } from '../infra/archives.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { nodePackage } from '../runner/builder.ts'
 import { type TestProject, type World, world } from '../world.ts'
+import { openEvents, type ReceivedEvent } from './event-stream.ts'
 
 let w: World
 let owner: TestProject
@@ -40,60 +41,10 @@ async function readPages(id: string, limit: number): Promise<string> {
   }
 }
 
-interface Event {
-  readonly event: string
-  readonly id: string | undefined
-  readonly data: any
-}
+const follow = (id: string, { query = '?follow=true', headers = {}, key = owner.key } = {}) =>
+  openEvents(`${w.base}/api/v1/deploys/${id}/logs${query}`, { authorization: `Bearer ${key}`, ...headers })
 
-interface Stream {
-  readonly response: Response
-  /** Undefined when the server has ended the stream. */
-  next(): Promise<Event | undefined>
-  all(): Promise<Event[]>
-  leave(): void
-}
-
-async function follow(id: string, { query = '?follow=true', headers = {}, key = owner.key } = {}): Promise<Stream> {
-  const left = new AbortController()
-  const response = await fetch(`${w.base}/api/v1/deploys/${id}/logs${query}`, {
-    headers: { authorization: `Bearer ${key}`, ...headers },
-    signal: left.signal,
-  })
-  let reader: ReadableStreamDefaultReader<string> | undefined
-  let received = ''
-  const stream: Stream = {
-    response,
-    async next() {
-      for (;;) {
-        const [block, ...rest] = received.split('\n\n')
-        if (rest.length > 0 && block !== undefined) {
-          received = rest.join('\n\n')
-          const fields = new Map(
-            block.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
-          )
-          if (fields.has('data')) {
-            return { event: fields.get('event') ?? '', id: fields.get('id'), data: JSON.parse(fields.get('data') ?? '') }
-          }
-        } else {
-          reader ??= response.body?.pipeThrough(new TextDecoderStream()).getReader()
-          const chunk = await reader?.read()
-          if (!chunk || chunk.done) return undefined
-          received += chunk.value
-        }
-      }
-    },
-    async all() {
-      const events: Event[] = []
-      for (let event = await stream.next(); event; event = await stream.next()) events.push(event)
-      return events
-    },
-    leave: () => left.abort(),
-  }
-  return stream
-}
-
-const textOf = (events: readonly Event[]) =>
+const textOf = (events: readonly ReceivedEvent[]) =>
   events
     .filter(({ event }) => event === 'log')
     .map(({ data }) => data.text)
@@ -101,7 +52,7 @@ const textOf = (events: readonly Event[]) =>
 
 describe('a build', () => {
   let id: string
-  let followed: Event[]
+  let followed: ReceivedEvent[]
   let statusAtFirstLine: string
   let whole: string
 

@@ -133,6 +133,11 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
       .insertInto('traffic_tops')
       .values(tops.map((top) => ({ ...ofDay, ...top })))
       .execute()
+    const [now, ...seconds] = [Date.now(), 10, 40, 70]
+    const visits = seconds.map((ago, n) => ({ site_id, visitor: Buffer.alloc(12, n), seen_at: new Date(now - ago * 1000) }))
+    await w.db.insertInto('live_visitors').values(visits).execute()
+    const path = { site_id, minute: new Date(now), path: '/notes/', hits: 8 }
+    await w.db.insertInto('live_paths').values(path).execute()
     return { site_id }
   }
 
@@ -316,6 +321,7 @@ export function operationInputs(w: World, owner: TestProject): Readonly<Record<s
     set_autoreply_delivery: async () => ({ ...(await ofDeliveryPage()), logo_base64: smallImage.toString('base64') }),
     get_site_stats: async () => ({ ...(await ofVisitedSite()), from: '2026-09-01', to: '2026-09-02' }),
     get_site_stats_tops: async () => ({ ...(await ofVisitedSite()), from: '2026-09-01', to: '2026-09-02' }),
+    get_site_stats_live: ofVisitedSite,
     list_notifications: async () => ({}),
     read_notifications: async () => ({ all: true }),
     list_webhooks: async () => ({}),
