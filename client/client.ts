@@ -11,7 +11,8 @@ export interface ClientOptions {
 /**
  * A client of the REST interface whose paths, inputs and answers are checked by the compiler:
  * `client.GET('/api/v1/sites/{site_id}', { params: { path: { site_id } } })` answers `{ data, error, response }`.
+ * What is no JSON, such as an export or a stream of events, is read with `parseAs: 'text'` or `'stream'`.
  */
 export function createClient({ baseUrl, key }: ClientOptions) {
-  return createFetchClient<paths>({ baseUrl, headers: { authorization: `Bearer ${key}` } })
+  return createFetchClient<paths, 'application/json'>({ baseUrl, headers: { authorization: `Bearer ${key}` } })
 }

@@ -1642,6 +1642,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sites/{site_id}/stats/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch a site live
+         * @description Streams who is on a site as server-sent events: live {visitors, paths} at once and within 5 seconds of each change, with the visitors of the last five minutes and the paths that had at least 5 hits in them, and finally end {reason}: max_age after an hour, key_revoked or site_deleted.
+         *
+         *     Needs the `readonly` scope.
+         */
+        get: operations["get_site_stats_live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/notifications": {
         parameters: {
             query?: never;
@@ -2909,6 +2931,15 @@ export interface components {
                 value: string;
                 hits: number;
                 visitors: number;
+            }[];
+        };
+        LiveStats: {
+            /** @description Visitors of the last five minutes. */
+            visitors: number;
+            /** @description Paths of pages of the last five minutes, the most hits first. */
+            paths: {
+                path: string;
+                hits: number;
             }[];
         };
         Notifications: {
@@ -8820,6 +8851,59 @@ export interface operations {
                 };
             };
             400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_site_stats_live: {
+        parameters: {
+            query?: {
+                /** @description false answers once, with JSON, as does `Accept: application/json`. */
+                follow?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the site. */
+                site_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
+                    "Plinth-Ignored"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "visitors": 3,
+                     *       "paths": [
+                     *         {
+                     *           "path": "/notes/",
+                     *           "hits": 8
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LiveStats"];
+                    "text/event-stream": {
+                        event: string;
+                        /** @description For Last-Event-ID, to resume after this event. */
+                        id?: string;
+                        data: string;
+                    };
+                };
+            };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];

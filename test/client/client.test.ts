@@ -40,6 +40,19 @@ test('O03: the typed client makes a site, publishes twice, rolls back and cleans
   expect(listed.data?.map((deploy) => [deploy.id, deploy.artifacts_purged])).toEqual([[two.id, true]])
 })
 
+test('E38: statistics are typed, and their file is text', async () => {
+  const { data: site } = await client.POST('/api/v1/sites', { body: { name: 'Typed', subdomain: randomName() } })
+  const path = { site_id: site?.id ?? '' }
+  const stats = await client.GET('/api/v1/sites/{site_id}/stats', { params: { path, query: { days: 1 } } })
+  const [today] = stats.data?.days ?? []
+  expect(today?.views).toBe(0)
+  const query = { days: 1, format: 'csv' } as const
+  const file = await client.GET('/api/v1/sites/{site_id}/stats', { params: { path, query }, parseAs: 'text' })
+  expect(file.data?.split('\r\n')[0]).toMatch(/^date,views,/)
+  const live = await client.GET('/api/v1/sites/{site_id}/stats/live', { params: { path, query: { follow: false } } })
+  expect(live.data?.visitors).toBe(0)
+})
+
 test('C02: an error has the message, typed', async () => {
   const { data, error, response } = await client.POST('/api/v1/sites', { body: { name: '', subdomain: randomName() } })
   expect([data, error?.message, response.status]).toEqual([undefined, expect.stringContaining('name'), 400])
