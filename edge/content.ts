@@ -31,7 +31,9 @@ export interface ContentLimits {
   readonly fileBytes?: number
   /** All remembered bodies together. */
   readonly bodyBytes?: number
-  /** Larger bodies are streamed. */
+  /** Larger bodies are remembered when they are asked for again soon, and streamed until then. */
+  readonly smallBodyBytes?: number
+  /** Larger bodies are always streamed. */
   readonly maxBodyBytes?: number
 }
 
@@ -40,14 +42,19 @@ const defaultLimits: Required<ContentLimits> = {
   manifestBytes: 48 * MiB,
   smallManifestBytes: 256 * 1024,
   fileBytes: 16 * MiB,
-  bodyBytes: 64 * MiB,
-  maxBodyBytes: 256 * 1024,
+  bodyBytes: 96 * MiB,
+  smallBodyBytes: 256 * 1024,
+  maxBodyBytes: 4 * MiB,
 }
 
 /** How long the absence of a gzip variant is remembered: the blob may be published again under the name of a text. */
 const absentTtlMs = 60_000
 /** Gzip variants of larger files are not remembered: to compare them with their hash they have to be inflated. */
 const maxInflatedBytes = 4 * MiB
+/** Large files of which it is known that they were asked for lately, so that files which are asked for once do not displace others. */
+const maxAskedFor = 1000
+/** Large bodies that are read into memory at the same time. */
+const largeBodiesAtOnce = 8
 /** Roughly what an entry of the cache itself takes. */
 const entryBytes = 256
 /** How much more memory prepared rules take than their JSON. */
@@ -120,8 +127,18 @@ function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content,
 /** Bodies are remembered under their ETags, which name content and encoding. */
 const keyOf = (file: SiteFile, encoding?: Encoding) => (encoding ? file.etags[encoding] : file.etags.plain)
 
-function openBodies(cas: Cas, { bodyBytes, maxBodyBytes }: Required<ContentLimits>) {
-  const isLarge = (file: SiteFile, encoding?: Encoding) => !encoding && file.size > maxBodyBytes
+function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Required<ContentLimits>) {
+  const askedFor = new LRUCache<string, true>({ max: maxAskedFor })
+  let largeReads = 0
+
+  /** Whether a body that is not in memory has to be streamed. The size of a variant is known only when it has been opened. */
+  function isStreamed(file: SiteFile, encoding?: Encoding): boolean {
+    if (encoding || file.size <= smallBodyBytes) return false
+    if (file.size > maxBodyBytes || largeReads >= largeBodiesAtOnce) return true
+    if (askedFor.has(file.sha256)) return false
+    askedFor.set(file.sha256, true)
+    return true
+  }
 
   const bodies = new LRUCache<string, Body, SiteFile>({
     maxSize: bodyBytes,
@@ -145,11 +162,20 @@ function openBodies(cas: Cas, { bodyBytes, maxBodyBytes }: Required<ContentLimit
     },
   })
 
+  async function read(key: string, file: SiteFile): Promise<Body> {
+    const isLarge = file.size > smallBodyBytes
+    if (isLarge) largeReads += 1
+    try {
+      return await bodies.forceFetch(key, { context: file })
+    } finally {
+      if (isLarge) largeReads -= 1
+    }
+  }
+
   return {
     body(file, encoding) {
-      if (isLarge(file, encoding)) return 'large'
       const key = keyOf(file, encoding)
-      return bodies.get(key) ?? bodies.forceFetch(key, { context: file })
+      return bodies.get(key) ?? (isStreamed(file, encoding) ? 'large' : read(key, file))
     },
     async open(file, encoding) {
       const object = await openObject(cas, file, encoding)

@@ -6,17 +6,19 @@ import { encodePath, parseRequestPath, type RequestTarget } from '../core/reques
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
 import type { Route } from '../services/feeds/routes.ts'
-import type { Answered } from './answered.ts'
+import { type Answered, whenRead } from './answered.ts'
 import type { Content } from './content.ts'
 import { createDeliveries, type DeliveryOptions } from './deliveries.ts'
 import { createDownloads } from './downloads.ts'
 import { createGate, type GateOptions } from './gate.ts'
+import { createKnownRequests } from './known-requests.ts'
 import { createOrigins } from './origins.ts'
 import { pages } from './pages.ts'
 import { createPreviews, type PreviewOptions } from './preview.ts'
-import { type Exchange, sendPage, sendRedirect, sendText } from './respond.ts'
+import { type Exchange, sendFile, sendPage, sendRedirect, sendText } from './respond.ts'
 import type { FoundSite } from './routes.ts'
-import { serveDeploy } from './serve.ts'
+import { findInDeploy, sendFound } from './serve.ts'
+import { isOwnAddress, type SiteFile } from './site-files.ts'
 
 export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOptions {
   readonly platformDomain: string
@@ -76,13 +78,19 @@ function createAnswer(options: HandlerOptions): (exchange: Exchange) => Answered
   const deliveries = createDeliveries(options)
   const gate = createGate(options)
   const origins = createOrigins(options)
+  const knownRequests = createKnownRequests(routes, origins)
   const underPlatform = `.${platformDomain}`
 
   return (exchange) => {
     const { req } = exchange
+    const hosts = hostHeaders(req)
+    const [rawHost = ''] = hosts
+    const isUsual = hosts.length === 1 && isReading(req) && req.httpVersionMajor === 1
+    const known = isUsual ? knownRequests.find(req, rawHost) : undefined
+    if (known) return sendFile(exchange, content, known, 200)
     const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
     if (proof) return sendText(exchange, proof)
-    const host = parseHost(hostHeaders(req))
+    const host = parseHost(hosts)
     if (host !== undefined && !host.endsWith(underPlatform)) exchange.overlay = previews.overlayOf(host)
     if (!isReading(req)) return sendPage(exchange, pages.methodNotAllowed)
     const target = req.httpVersionMajor === 1 ? parseRequestPath(req.url ?? '') : undefined
@@ -101,18 +109,32 @@ function createAnswer(options: HandlerOptions): (exchange: Exchange) => Answered
     if (!route.enabled || route.suspended) return sendPage(exchange, pages.unavailable)
     if (target.path.startsWith(deliveryPath)) return deliveries.answer(exchange, route, target.path)
     const { lock } = route
-    const show = () => serveSite(exchange, content, route, target)
-    if (!lock) return show()
+    if (!lock) {
+      const remember = (file: SiteFile) => knownRequests.remember(req, rawHost, host, found, file)
+      return serveSite(exchange, content, route, target, remember)
+    }
     const wanted = { host, path: target.path, isSecure: origins.isSecure(req), address }
-    return gate.answer(exchange, route, lock, wanted, show)
+    return gate.answer(exchange, route, lock, wanted, () => serveSite(exchange, content, route, target))
   }
 }
 
-function serveSite(exchange: Exchange, content: Content, route: Route, target: RequestTarget): Answered {
+/** @param remember takes the file when later requests for the same target may get it without being evaluated */
+function serveSite(
+  exchange: Exchange,
+  content: Content,
+  route: Route,
+  { path, query }: RequestTarget,
+  remember?: (file: SiteFile) => void,
+): Answered {
   const { manifest_sha256, retained_sha256, canonical_urls } = route
   if (manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
-  const { path, query } = target
-  return serveDeploy(exchange, content, { path, query, manifest_sha256, retained_sha256, canonical_urls, prefix: '' })
+  const wanted = { path, query, manifest_sha256, retained_sha256, canonical_urls, prefix: '' }
+  return whenRead(findInDeploy(content, wanted), (found) => {
+    // visitors can invent any number of other targets
+    const isOwn = found.kind === 'file' && found.status === 200 && query === '' && isOwnAddress(found.file.path, path)
+    if (isOwn) remember?.(found.file)
+    return sendFound(exchange, content, found)
+  })
 }
 
 const isReading = ({ method }: IncomingMessage) => method === 'GET' || method === 'HEAD'

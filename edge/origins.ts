@@ -32,7 +32,7 @@ export function createOrigins({ platformDomain, baseUrl, isSecured = () => false
       if (scheme === undefined || isOwn(host) || (scheme === 'http' && hasHttps(host))) return ofBase(host)
       return `${scheme}://${host}${portOf(req)}`
     },
-    toSecure: (host, req) => (schemeOf(req) === 'http' && !isOwn(host) && hasHttps(host) ? ofBase(host) : undefined),
+    toSecure: (host, req) => (!isOwn(host) && schemeOf(req) === 'http' && hasHttps(host) ? ofBase(host) : undefined),
     isSecure: (req) => (schemeOf(req) ?? base.protocol.slice(0, -1)) === 'https',
   }
 }

@@ -9,7 +9,7 @@ import { isNavigation } from './navigation.ts'
 import { pages } from './pages.ts'
 import { type Exchange, type Overlay, sendPage, sendRedirect } from './respond.ts'
 import type { FoundPermanentLink, FoundPreview } from './routes.ts'
-import { serveDeploy } from './serve.ts'
+import { findInDeploy, sendFound } from './serve.ts'
 
 export interface PreviewOptions {
   /** Links are `<previewUrl>/<token>/`. */
@@ -106,7 +106,8 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
       if (path === '') return sendRedirect(exchange, 301, `${prefix}/${query}`)
       const { canonical_urls } = route
       const shown = { manifest_sha256, retained_sha256: null, canonical_urls }
-      await serveDeploy(exchange, content, { ...shown, path, query, prefix })
+      const reserved = exchange.overlay?.reserved
+      await sendFound(exchange, content, await findInDeploy(content, { ...shown, path, query, prefix, reserved }))
     },
   }
 }

@@ -96,24 +96,26 @@ const sendPlain = (exchange: Exchange, content: Content, file: SiteFile, status:
       : sendBuffer(exchange, status, file.plainHeaders, body),
   )
 
-const sendPart = (exchange: Exchange, content: Content, file: SiteFile, part: Part): Answered =>
-  whenRead(content.body(file), (body) => {
+function sendPart(exchange: Exchange, content: Content, file: SiteFile, part: Part): Answered {
+  return whenRead(content.body(file), (body) => {
     if (typeof body === 'string') return sendObject(exchange, 206, file.plainHeaders, () => content.open(file), part)
-    const range = ['Content-Range', rangeOf(part, file.size)]
-    return sendBuffer(exchange, 206, file.plainHeaders, body.subarray(part.start, part.end + 1), range)
+    writeHead(exchange, 206, file.plainHeaders, ofPart(part, file.size))
+    exchange.res.end(body.subarray(part.start, part.end + 1))
+    return undefined
   })
+}
 
-const rangeOf = ({ start, end }: Part, size: number) => `bytes ${start}-${end}/${size}`
+const lengthOf = ({ start, end }: Part) => String(end - start + 1)
+const ofPart = (part: Part, size: number) => [
+  'Content-Range',
+  `bytes ${part.start}-${part.end}/${size}`,
+  'Content-Length',
+  lengthOf(part),
+]
 
-function sendBuffer(
-  exchange: Exchange,
-  status: number,
-  headers: readonly string[],
-  body: Buffer,
-  more: readonly string[] = [],
-): void {
+function sendBuffer(exchange: Exchange, status: number, headers: readonly string[], body: Buffer): void {
   const { req, res } = exchange
-  writeHead(exchange, status, headers, [...more, 'Content-Length', String(body.length)])
+  writeHead(exchange, status, withLength(headers, body.length))
   res.end(req.method === 'HEAD' ? undefined : body)
 }
 
@@ -133,8 +135,7 @@ async function sendObject(
     const part = wanted ?? { start: 0, end: object.size - 1 }
     const unread = req.method === 'HEAD' || res.destroyed
     if (unread) await object.close()
-    const range = wanted ? ['Content-Range', rangeOf(wanted, object.size)] : []
-    writeHead(exchange, status, headers, [...range, 'Content-Length', String(part.end - part.start + 1)])
+    writeHead(exchange, status, headers, wanted ? ofPart(wanted, object.size) : ['Content-Length', lengthOf(part)])
     if (unread) res.end()
     else await pipeline(object.stream(part.start, part.end), res)
   } finally {
@@ -143,8 +144,21 @@ async function sendObject(
 }
 
 /** @param more headers of this response alone, which no overlay changes */
-function writeHead({ res, overlay }: Exchange, status: number, headers: readonly string[], more: readonly string[]): void {
-  res.writeHead(status, [...(overlay ? withOverlay(headers, overlay) : headers), ...more])
+function writeHead({ res, overlay }: Exchange, status: number, headers: readonly string[], more: readonly string[] = []): void {
+  const own = overlay ? withOverlay(headers, overlay) : headers
+  // it does not change the list
+  res.writeHead(status, more.length === 0 ? (own as string[]) : [...own, ...more])
+}
+
+/** By list: most bodies with the headers of a list have one length. */
+const lengths = new WeakMap<readonly string[], { readonly length: number; readonly headers: readonly string[] }>()
+
+function withLength(headers: readonly string[], length: number): readonly string[] {
+  const known = lengths.get(headers)
+  if (known?.length === length) return known.headers
+  const made = { length, headers: [...headers, 'Content-Length', String(length)] }
+  lengths.set(headers, made)
+  return made.headers
 }
 
 /** By overlay and by list: those of a file are shared by all responses with it. */

@@ -74,7 +74,7 @@ export function createFileCache(maxBytes: number) {
 }
 
 /** Whether the request asks for this very file: visitors can invent any number of other paths, of which nothing is remembered. */
-const isOwnAddress = (path: string, at: string) =>
+export const isOwnAddress = (path: string, at: string) =>
   path === at.slice(1) || path === `${at.slice(1)}.html` || (at.endsWith('/') && path === `${at.slice(1)}index.html`)
 
 const sizeInMemory = ({ path, plainHeaders, gzipHeaders, unchangedHeaders }: SiteFile) =>
