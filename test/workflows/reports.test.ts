@@ -225,6 +225,23 @@ describe('a push', () => {
     await replayAll(site, 'reports-told')
   })
 
+  test('G04: is told as live once every edge serves it, or after a second', async () => {
+    const site = await connected({ project: await w.project('enterprise') })
+    // one that never says what it serves
+    const silentEdge = { id: randomUUID(), seen_at: new Date(Date.now() + 3_600_000) }
+    await w.db.insertInto('edges').values(silentEdge).execute()
+    let toldAt = 0
+    forge.instead = (asked) => {
+      if (isOf(site, 'statuses/')(asked) && asked.body.state === 'success') toldAt = Date.now()
+      return undefined
+    }
+    const { deploy_id } = await push(site, page('served'))
+    await expect.poll(() => statesOf(site).at(-1), soon).toBe('success')
+    await w.db.deleteFrom('edges').where('id', '=', silentEdge.id).execute()
+    const { activated_at } = await w.ended(deploy_id, site.key)
+    expect(toldAt - Date.parse(activated_at)).toBeGreaterThan(900)
+  })
+
   test('G04: whose build fails is told as a failure, with the reason and the log', async () => {
     const site = await connected()
     const { deploy_id, commit } = await push(site, source('two', 'exit 3'))
