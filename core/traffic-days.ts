@@ -10,3 +10,6 @@ export const addDays = (day: string, days: number): string => new Date(Date.pars
 
 /** How many days later the second date is; negative when it is earlier. */
 export const daysBetween = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / dayMs
+
+/** The statistics of a day are kept for 400 days. */
+export const statsPeriodMs = 400 * dayMs

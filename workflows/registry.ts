@@ -31,6 +31,7 @@ import { createReportActivities } from './activities/reports.ts'
 import { createRetentionActivities } from './activities/retention.ts'
 import { createScrubActivities } from './activities/scrub.ts'
 import { createSiteActivities } from './activities/sites.ts'
+import { createStatsActivities } from './activities/stats.ts'
 import { createStorageActivities } from './activities/storage.ts'
 import { createWebhookActivities } from './activities/webhooks.ts'
 import { autoreplyStart } from './contract/autoreply.ts'
@@ -229,6 +230,18 @@ export const registry = {
       catchupWindow: '5m',
       summary: '**Storage** is read and compared with its hashes',
       input: {},
+    },
+  },
+  rollUpStats: {
+    activities: { control: [createStatsActivities] },
+    schedule: {
+      schedule_id: 'schedule:roll-up-stats',
+      workflow_id: 'roll-up-stats',
+      every: '1h',
+      jitter: '10m',
+      catchupWindow: '5m',
+      summary: '**Statistics** of days that are over become small',
+      input: undefined,
     },
   },
   recheckDomains: {

@@ -1,5 +1,6 @@
 import { deployAllows } from '../../core/deploy.ts'
 import { conflict } from '../../core/errors.ts'
+import { countPublish } from '../activity.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
@@ -34,6 +35,7 @@ export async function activateDeploy(
     const activated = await setActive(tx, found.deploy, services.clock())
     // its workflow was about to publish it, and will find it live
     if (found.deploy.status === 'ready' && found.deploy.activate) await recordSuccess(tx, activated.deploy, services.clock())
+    if (found.deploy.status !== 'active') await countPublish(tx, site_id, services.clock())
     return activated
   })
   await retain(services, activated.deploy.site_id)
@@ -71,6 +73,7 @@ export function publishDeploy(
       await setActive(tx, deploy, clock())
     } else await supersedeDeploy(tx, deploy_id)
     await recordSuccess(tx, { ...deploy, status }, clock())
+    if (status === 'active') await countPublish(tx, deploy.site_id, clock())
     tx.afterCommit(() => log.info({ deploy_id, status }, 'deploy published'))
     return status
   })

@@ -5,7 +5,7 @@ import type { Db } from '../../infra/db/database.ts'
 import type { MergedDay, MergedTop } from './merge-traffic.ts'
 
 /** After the end of a day its visitors are counted for this long, for segments that come late. Then their keys may be deleted. */
-const lateMs = 2 * 3_600_000
+export const lateMs = 2 * 3_600_000
 
 // A key takes about 100 bytes until its day is over. A visitor has one for the day, one as a human, and one for each page, source and so on.
 /** Keys that a site may have stored of one day. Further visitors are not counted. */

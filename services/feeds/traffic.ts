@@ -12,12 +12,12 @@ import { type CountedDay, countFresh, limitKeys } from './traffic-visitors.ts'
 const maxBatches = 1024
 const dayMs = 86_400_000
 /** Segments that waited longer on the disk of an edge are not counted. */
-const maxAgeMs = 30 * dayMs
+export const maxAgeMs = 30 * dayMs
 const minuteMs = 60_000
 
 /**
  * Adds up segments of one edge in one transaction. Those that were applied before are skipped, so that it may be repeated. Sites that are gone, and
- * days that are more than 30 days ago or after tomorrow, are skipped. Visitors of a day that ended more than two hours ago are not counted.
+ * days that are more than 30 days ago or after tomorrow, are skipped. Visitors of a day that ended more than {@link lateMs} ago are not counted.
  * @param first the number of the first segment; the others are numbered in sequence
  * @throws RangeError when no edge could have counted this; repeating it does not help
  */

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Quotas } from '../../core/plans.ts'
+import { countRevealed } from '../activity.ts'
 import type { ProjectRow } from '../projects/projects.ts'
 import type { Tx } from '../transact.ts'
 import { addFormsUsed, lockFormsUsed } from './usage.ts'
@@ -46,6 +47,7 @@ export async function revealHidden(
     update site_forms f set hidden = (
       select count(*) from form_submissions s where s.project_id = ${id} and s.hidden_no > ${last} and s.site_id = f.site_id)
     where f.project_id = ${id} and f.hidden > 0`.execute(tx)
+  await countRevealed(tx, id, revealed_no, last)
   return form_balance - (count - takenOfMonth)
 }
 

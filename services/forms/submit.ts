@@ -5,7 +5,7 @@ import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
 import type { FormSite } from './form-site.ts'
-import { insertSubmission, isRepeated, type NewSubmission } from './insert-submission.ts'
+import { insertSubmission, isRepeated, isShown, type NewSubmission } from './insert-submission.ts'
 import { findBlock, type RateBlock, takePost } from './rates.ts'
 import { hasFollowUps, recordReceived } from './received.ts'
 import { charge, chargeShare, spamLimit } from './usage.ts'
@@ -109,17 +109,8 @@ const newSubmission = (
   created_at: Date,
   payment: Payment,
 ): NewSubmission => {
-  const isShown = payment.status === 'verified' && payment.hidden_no === null
-  return {
-    site_id,
-    project_id,
-    data,
-    request_id: requestId,
-    user_agent,
-    created_at,
-    ...payment,
-    email_pending: isShown && notify_email,
-  }
+  const email_pending = isShown(payment) && notify_email
+  return { site_id, project_id, data, request_id: requestId, user_agent, created_at, ...payment, email_pending }
 }
 
 /** Stores a submission whose rates are taken, but whose share of the quota is used up. */

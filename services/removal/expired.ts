@@ -1,6 +1,7 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
 import { notificationPeriodMs } from '../../core/notifications.ts'
+import { statsPeriodMs } from '../../core/traffic-days.ts'
 import { visitPeriodMs } from '../../core/visits.ts'
 import { webhookEventPeriodMs } from '../../core/webhooks.ts'
 import type { Db } from '../../infra/db/database.ts'
@@ -42,6 +43,7 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   // who pays so late is looked up by hand; the site keeps what was paid
   ['checkouts', sql`status = 'expired' and created_at < ${before(now, checkoutKeptMs)}`],
   ['test_payments', sql`created_at < ${before(now, usagePeriodMs)}`],
+  ['activity_days', sql`day < ${before(now, statsPeriodMs)}::date`],
   ['git_deliveries', sql`received_at < ${before(now, deliveryPeriodMs)}`],
 ]
 

@@ -15,6 +15,7 @@ import { forgetAssetsOfSite } from '../storage/retained-assets.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 import { finishErasure } from './erase-project.ts'
 import { beginPurge, findTrashing, listDeploysToPurge, lockPurgedSite, removeSite, type Trashing } from './sites.ts'
+import { deleteLateStatsOfSite, deleteStatsOfSite } from './stats.ts'
 
 const deploysAtOnce = 100
 
@@ -42,6 +43,7 @@ export async function purgeSite(
   await deleteLoginsOfSite(db, site_id)
   await deleteSubscribersOfSite(db, site_id)
   await deletePaymentsOfSite(db, site_id)
+  await deleteStatsOfSite(db, site_id)
   await remove(services, site_id, project_id)
   log.info({ site_id, project_id, deploys }, 'site removed for good')
   return 'purged'
@@ -87,6 +89,7 @@ function remove(services: Services, siteId: string, projectId: string): Promise<
     await deleteLateSubscribersOfSite(tx, siteId)
     await deleteLastPaymentsOfSite(tx, siteId)
     await deleteAccessOfSite(tx, { id: siteId, project_id: projectId }, now)
+    await deleteLateStatsOfSite(tx, siteId)
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
     if (await finishErasure(tx, project, now))
       tx.afterCommit(() => services.log.info({ project_id: projectId }, 'project erased'))

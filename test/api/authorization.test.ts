@@ -116,6 +116,7 @@ const tables = [
   'autoreplies',
   'delivery_files',
   'delivery_pages',
+  'activity_days',
   'notifications',
   'webhooks',
   'webhook_events',

@@ -51,6 +51,22 @@ const accessTables = [
   'member_settings',
 ] as const
 
+const statsTables = ['traffic_days', 'activity_days', 'traffic_tops', 'live_visitors', 'live_paths'] as const
+
+/** Gives a site a row in every table of its statistics. */
+async function fillStats(w: World, site_id: string): Promise<void> {
+  const [day, visitor] = ['2026-01-01', Buffer.alloc(12)]
+  await w.db.insertInto('traffic_days').values({ site_id, day }).execute()
+  await w.db.insertInto('activity_days').values({ site_id, day }).execute()
+  const top = { kind: 'page', value: '/', hits: 1, visitors: 1 } as const
+  await w.db
+    .insertInto('traffic_tops')
+    .values({ site_id, day, ...top })
+    .execute()
+  await w.db.insertInto('live_visitors').values({ site_id, visitor, seen_at: new Date() }).execute()
+  await w.db.insertInto('live_paths').values({ site_id, minute: new Date(), path: '/', hits: 1 }).execute()
+}
+
 /** Closes a site and gives it a row in every table of its access. */
 async function fillAccess(w: World, { key, id: project_id }: TestProject, site_id: string): Promise<void> {
   const url = `/api/v1/sites/${site_id}/access`
@@ -374,6 +390,7 @@ describe('when the time in the trash is over', () => {
       .execute()
     expect((await w.call(`PUT /api/v1/sites/${site.id}/env/A`, { key: owner.key, json: { value: 'x' } })).status).toBe(200)
     await fillAccess(w, owner, site.id)
+    await fillStats(w, site.id)
     await trash(w, owner, site.id)
     await gone(site.id)
     expect(await statusOf(w, owner, `deploys/${site.deploy.id}`)).toBe(404)
@@ -381,7 +398,7 @@ describe('when the time in the trash is over', () => {
     expect(await read(w, owner, 'trashed-sites')).toEqual([])
     expect((await usage()).storage_bytes).toBe(bytes)
     const ofSite = ['deploys', 'preview_links', 'domains', 'subdomains', 'subdomain_changes', 'site_variables'] as const
-    for (const table of [...ofSite, ...accessTables] as const) {
+    for (const table of [...ofSite, ...accessTables, ...statsTables] as const) {
       const rows = await w.db.selectFrom(table).select('site_id').where('site_id', '=', site.id).execute()
       expect([table, rows]).toEqual([table, []])
     }
@@ -413,8 +430,11 @@ describe('when the time in the trash is over', () => {
     const git = ['git_connections', 'git_deliveries', 'git_previews', 'git_reports']
     const forms = ['autoreplies', 'delivery_files', 'delivery_pages', 'form_submissions', 'site_forms']
     const subdomains = ['subdomain_changes', 'subdomains']
+    const stats = ['activity_days', 'traffic_days']
     const others = ['deploys', 'domains', 'preview_links', 'retained_assets', 'site_variables', 'sites', 'webhooks']
-    expect(rows.map((row) => row.name).sort()).toEqual([...accessTables, ...git, ...forms, ...subdomains, ...others].sort())
+    expect(rows.map((row) => row.name).sort()).toEqual(
+      [...accessTables, ...git, ...forms, ...stats, ...subdomains, ...others].sort(),
+    )
   })
 
   test('a storage that fails in the middle stops the removal for a while, and each deploy is given back once', async () => {

@@ -29,6 +29,7 @@ export interface WorkflowInputs {
   readonly sweepStorage: SweepInput
   readonly scrubStorage: ScrubInput
   /** The rest take no input. */
+  readonly rollUpStats: undefined
   readonly recheckDomains: undefined
   readonly renewCertificates: undefined
   readonly registerMessengers: undefined
