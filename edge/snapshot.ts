@@ -1,8 +1,8 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sha256Hex } from '../infra/crypto/sha256.ts'
 import type { Logger } from '../infra/log.ts'
 import { replaceFile } from '../infra/replace-file.ts'
+import { readChecked, writeChecked } from './checked-json.ts'
 
 const kept = 3
 
@@ -97,7 +97,7 @@ export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 100
 async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T>, 'delayMs'>) {
   const numbered = new RegExp(`^${name}-(\\d{12})\\.json$`)
   const format = `plinth-${name}-1`
-  const parse = (text: string) => (readEntries(text, format) as T[] | undefined)?.map(complete)
+  const parse = (text: string) => (readChecked(format, text) as T[] | undefined)?.map(complete)
   await mkdir(dir, { recursive: true })
   const newestFirst = async () =>
     (await readdir(dir))
@@ -130,21 +130,14 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
     },
 
     async save(entries: readonly T[], confirmedMs: number): Promise<void> {
-      const body = JSON.stringify(entries)
+      const text = writeChecked(format, entries)
       const before = await newestFirst()
       const number = Number(numbered.exec(before[0] ?? '')?.[1] ?? 0) + 1
       const file = join(dir, `${name}-${String(number).padStart(12, '0')}.json`)
-      await replaceFile(file, `${format} ${sha256Hex(body)}\n${body}\n`, { mode: 0o600 })
+      await replaceFile(file, text, { mode: 0o600 })
       newest = file
       await confirm(confirmedMs)
       for (const file of before.slice(kept - 1)) await rm(join(dir, file), { force: true })
     },
   }
-}
-
-/** Undefined when the snapshot is incomplete. */
-function readEntries(text: string, format: string): unknown {
-  const [header, body = '', end, ...more] = text.split('\n')
-  if (header !== `${format} ${sha256Hex(body)}` || end !== '' || more.length > 0) return undefined
-  return JSON.parse(body)
 }

@@ -149,6 +149,8 @@ const homes: Record<string, readonly string[]> = {
   mime: ['infra/media.ts'],
   pino: ['infra/log.ts'],
   'lru-cache': ['edge', 'services/checks'],
+  isbot: ['edge/traffic/programs.ts'],
+  bowser: ['edge/traffic/programs.ts'],
   htmlparser2: ['services/checks/page-facts.ts'],
   dns2: ['infra/dns'],
   'acme-client': ['infra/acme'],

@@ -1,0 +1,233 @@
+/** One answered request, as the edge notes it. Texts are cut to {@link maxTextBytes}. */
+export interface Hit {
+  /** When it was answered, in milliseconds. */
+  atMs: number
+  status: number
+  /** A sum of {@link hitFlags}. */
+  flags: number
+  /** Of the body, as far as it was sent. */
+  bytes: number
+  siteId: string
+  host: string
+  /** The raw target of the request. */
+  target: string
+  userAgent: string
+  referer: string
+  address: string
+}
+
+export const hitFlags = { head: 1, page: 2, download: 4, fromStart: 8, acceptsLanguage: 16, prefetch: 32 } as const
+
+/** How much of each text is kept, in bytes. */
+export const maxTextBytes = { siteId: 36, host: 253, target: 1024, userAgent: 512, referer: 512, address: 45 } as const
+
+/** Roughly 15,000 requests of browsers, which is several times what an edge answers between two drains. */
+const ringBytes = 4 * 1024 * 1024
+
+/** Numbers that both threads know: words of 32 bits. */
+const words = {
+  /** Bytes that were ever written and freed, modulo 2^32. */
+  head: 0,
+  tail: 1,
+  /** 1 while the reader sleeps until something is written. */
+  waiting: 2,
+  dropped: 3,
+  segment: 4,
+} as const
+const headerBytes = 64
+
+// A record is 40 bytes of numbers and then its texts; its length is a multiple of eight, so that its numbers are aligned. A record never wraps
+// around: a length of zero says that the rest of the memory is not used.
+const recordBytes = 40
+
+/** Memory that one thread writes and another reads. It outlives both. @param bytes a power of two */
+export function createRing(bytes = ringBytes): SharedArrayBuffer {
+  return new SharedArrayBuffer(headerBytes + bytes)
+}
+
+/** Methods of Node's buffers that its types lack. They are the fastest for texts with one byte per character. */
+interface Latin1Buffer extends Buffer {
+  latin1Write(text: string, offset: number, length: number): number
+  latin1Slice(start: number, end: number): string
+}
+
+function viewsOf(memory: SharedArrayBuffer) {
+  return {
+    size: memory.byteLength - headerBytes,
+    header: new Int32Array(memory, 0, headerBytes / 4),
+    integers: new Uint32Array(memory, headerBytes),
+    shorts: new Uint16Array(memory, headerBytes),
+    doubles: new Float64Array(memory, headerBytes),
+    bytes: Buffer.from(memory, headerBytes) as Buffer as Latin1Buffer,
+  }
+}
+
+const lengthOf = (text: string, max: number) => (text.length < max ? text.length : max)
+
+/** The only writer. Nothing of it waits, and nothing is allocated. */
+export class RingWriter {
+  readonly #views: ReturnType<typeof viewsOf>
+  #head: number
+
+  constructor(memory: SharedArrayBuffer) {
+    this.#views = viewsOf(memory)
+    this.#head = Atomics.load(this.#views.header, words.head)
+  }
+
+  /** Texts are strings with one byte per character, as those of Node's parser are. @returns false when the ring is full: the hit is counted as dropped */
+  append(hit: Readonly<Hit>): boolean {
+    const { header, size, shorts, integers, doubles, bytes } = this.#views
+    const site = lengthOf(hit.siteId, maxTextBytes.siteId)
+    const host = lengthOf(hit.host, maxTextBytes.host)
+    const target = lengthOf(hit.target, maxTextBytes.target)
+    const userAgent = lengthOf(hit.userAgent, maxTextBytes.userAgent)
+    const referer = lengthOf(hit.referer, maxTextBytes.referer)
+    const address = lengthOf(hit.address, maxTextBytes.address)
+    const length = (recordBytes + site + host + target + userAgent + referer + address + 7) & ~7
+
+    let at = this.#head & (size - 1)
+    const unused = at + length > size ? size - at : 0
+    const free = size - ((this.#head - Atomics.load(header, words.tail)) >>> 0)
+    if (length + unused > free) {
+      Atomics.add(header, words.dropped, 1)
+      return false
+    }
+    if (unused > 0) {
+      integers[at >> 2] = 0
+      at = 0
+    }
+    integers[at >> 2] = length
+    const short = at >> 1
+    shorts[short + 2] = hit.status
+    shorts[short + 3] = hit.flags
+    doubles[(at >> 3) + 1] = hit.atMs
+    doubles[(at >> 3) + 2] = hit.bytes
+    shorts[short + 12] = site
+    shorts[short + 13] = host
+    shorts[short + 14] = target
+    shorts[short + 15] = userAgent
+    shorts[short + 16] = referer
+    shorts[short + 17] = address
+    const hostAt = at + recordBytes + site
+    const targetAt = hostAt + host
+    const userAgentAt = targetAt + target
+    const refererAt = userAgentAt + userAgent
+    bytes.latin1Write(hit.siteId, at + recordBytes, site)
+    bytes.latin1Write(hit.host, hostAt, host)
+    bytes.latin1Write(hit.target, targetAt, target)
+    bytes.latin1Write(hit.userAgent, userAgentAt, userAgent)
+    bytes.latin1Write(hit.referer, refererAt, referer)
+    bytes.latin1Write(hit.address, refererAt + referer, address)
+
+    this.#head = (this.#head + unused + length) | 0
+    Atomics.store(header, words.head, this.#head)
+    if (Atomics.load(header, words.waiting) === 1) this.#wake()
+    return true
+  }
+
+  #wake(): void {
+    const { header } = this.#views
+    Atomics.store(header, words.waiting, 0)
+    Atomics.notify(header, words.head)
+  }
+}
+
+/** The only reader. What it has read stays in the ring until it is released. */
+export class RingReader {
+  readonly #views: ReturnType<typeof viewsOf>
+
+  constructor(memory: SharedArrayBuffer) {
+    this.#views = viewsOf(memory)
+  }
+
+  /** Reads up to `max` hits that are not released yet, oldest first. @returns the position behind the last one */
+  read(max: number, take: (hit: Hit) => void): number {
+    const { header, size, integers } = this.#views
+    const head = Atomics.load(header, words.head)
+    let position = Atomics.load(header, words.tail)
+    for (let hits = 0; hits < max && position !== head; hits++) {
+      const length = integers[(position & (size - 1)) >> 2] ?? 0
+      if (length === 0) position = (position + size - (position & (size - 1))) | 0
+      const at = position & (size - 1)
+      take(this.#decode(at))
+      position = (position + (integers[at >> 2] ?? 0)) | 0
+    }
+    return position
+  }
+
+  #decode(at: number): Hit {
+    const { shorts, doubles, bytes } = this.#views
+    const short = at >> 1
+    let text = at + recordBytes
+    const next = (field: number) => {
+      const start = text
+      text += shorts[short + field] ?? 0
+      return bytes.latin1Slice(start, text)
+    }
+    return {
+      status: shorts[short + 2] ?? 0,
+      flags: shorts[short + 3] ?? 0,
+      atMs: doubles[(at >> 3) + 1] ?? 0,
+      bytes: doubles[(at >> 3) + 2] ?? 0,
+      siteId: next(12),
+      host: next(13),
+      target: next(14),
+      userAgent: next(15),
+      referer: next(16),
+      address: next(17),
+    }
+  }
+
+  /** Frees everything before the position, which is on disk as part of the segment of this number. */
+  release(position: number, segment: number): void {
+    const { header } = this.#views
+    Atomics.store(header, words.segment, segment)
+    Atomics.store(header, words.tail, position)
+  }
+
+  /** The number of the last segment; 0 at first. */
+  get segment(): number {
+    return Atomics.load(this.#views.header, words.segment)
+  }
+
+  get isEmpty(): boolean {
+    const { header } = this.#views
+    return Atomics.load(header, words.head) === Atomics.load(header, words.tail)
+  }
+
+  /** Whether the position lies behind the first hit that is not released yet. */
+  isAhead(position: number): boolean {
+    const { header } = this.#views
+    const tail = Atomics.load(header, words.tail)
+    const used = (Atomics.load(header, words.head) - tail) >>> 0
+    const ahead = (position - tail) >>> 0
+    return ahead > 0 && ahead <= used
+  }
+
+  /** Waits until something is written, or for the time. It costs nothing while it waits. */
+  async wait(ms: number): Promise<void> {
+    const { header } = this.#views
+    const head = Atomics.load(header, words.head)
+    Atomics.store(header, words.waiting, 1)
+    if (this.isEmpty) await Atomics.waitAsync(header, words.head, head, ms).value
+    Atomics.store(header, words.waiting, 0)
+  }
+
+  /** Adds hits that are not counted although they were in the ring. */
+  addDropped(hits: number): void {
+    Atomics.add(this.#views.header, words.dropped, hits)
+  }
+
+  /** Frees everything without counting it. */
+  drop(): void {
+    let hits = 0
+    const end = this.read(Number.POSITIVE_INFINITY, () => {
+      hits += 1
+    })
+    this.release(end, this.segment)
+    this.addDropped(hits)
+  }
+}
+
+/** The hits that were not counted since the memory was made, modulo 2^32. */
+export const droppedHits = (memory: SharedArrayBuffer) => Atomics.load(new Int32Array(memory), words.dropped) >>> 0

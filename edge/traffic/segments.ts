@@ -1,0 +1,157 @@
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TrafficBatch } from '../../core/traffic.ts'
+import { replaceFile } from '../../infra/replace-file.ts'
+import { readChecked, writeChecked } from '../checked-json.ts'
+
+/** Consecutive segments of one stream, to be applied together. */
+export interface Run {
+  readonly streamId: string
+  readonly first: number
+  readonly batches: readonly TrafficBatch[]
+}
+
+/** Segments on disk that wait to be applied, those of ended edges too: `<dir>/<stream id>/<number>.json`. */
+export interface Segments {
+  /** The last segment of this edge that is still there, and the position in the ring behind its hits. */
+  readonly newest: { readonly number: number; readonly ringEnd: number } | undefined
+  /** Durable when this returns. */
+  write(number: number, ringEnd: number, batch: TrafficBatch): Promise<void>
+  /** Of all segments that wait. */
+  readonly bytes: number
+  /** The oldest segments, or one alone; undefined when none wait. Damaged ones are set aside. */
+  read(maxSegments?: number): Promise<Run | undefined>
+  /** Removes segments that were applied. */
+  remove(run: Run): Promise<void>
+  /** Sets the first segment of a run aside, which cannot be applied. */
+  setAside(run: Run, why: string): Promise<void>
+}
+
+export interface SegmentsOptions {
+  readonly dir: string
+  /** Of this edge. */
+  readonly streamId: string
+  /** Told about segments that are lost. */
+  readonly onLost: (segment: { readonly stream_id: string; readonly segment: number; readonly reason: string }) => void
+}
+
+const format = 'plinth-traffic-1'
+const maxRunSegments = 64
+const maxRunBytes = 4 * 1024 * 1024
+const numbered = /^(\d{12})\.json$/
+const uuid = /^[0-9a-f-]{36}$/
+
+interface Content {
+  readonly ring_end: number
+  readonly batch: TrafficBatch
+}
+
+export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): Promise<Segments> {
+  await mkdir(join(dir, streamId), { recursive: true, mode: 0o700 })
+  const fileOf = (stream: string, number: number) => join(dir, stream, `${String(number).padStart(12, '0')}.json`)
+  /** The sizes of waiting segments by number, of each stream. Ids of streams and numbers grow with time. */
+  const streams = new Map<string, Map<number, number>>()
+  for (const stream of (await readdir(dir)).filter((name) => uuid.test(name)).sort()) {
+    streams.set(stream, await sizesOf(join(dir, stream)))
+  }
+  const own = streams.get(streamId) ?? new Map<number, number>()
+  let bytes = [...streams.values()].flatMap((sizes) => [...sizes.values()]).reduce((sum, size) => sum + size, 0)
+  let newest: Segments['newest']
+
+  function forget(stream: string, number: number): void {
+    bytes -= streams.get(stream)?.get(number) ?? 0
+    streams.get(stream)?.delete(number)
+  }
+
+  async function setAside(stream: string, number: number, reason: string): Promise<void> {
+    onLost({ stream_id: stream, segment: number, reason })
+    await rename(fileOf(stream, number), join(dir, `${stream}-${number}.bad`)).catch(() => undefined)
+    forget(stream, number)
+  }
+
+  async function load(stream: string, number: number): Promise<Content | undefined> {
+    const text = await readFile(fileOf(stream, number), 'utf8').catch(emptyWhenUnreadable)
+    const content = readChecked(format, text) as Content | undefined
+    if (!content) await setAside(stream, number, 'it is damaged')
+    return content
+  }
+
+  /** The oldest stream that has segments. Folders of ended edges are removed when they are empty. */
+  async function oldestStream(): Promise<[string, Map<number, number>] | undefined> {
+    for (const [stream, sizes] of streams) {
+      if (sizes.size > 0) return [stream, sizes]
+      if (stream === streamId) continue
+      streams.delete(stream)
+      await rm(join(dir, stream), { recursive: true, force: true })
+    }
+    return undefined
+  }
+
+  const last = [...own.keys()].at(-1)
+  const content = last === undefined ? undefined : await load(streamId, last)
+  if (last !== undefined && content) newest = { number: last, ringEnd: content.ring_end }
+
+  return {
+    newest,
+    async write(number, ringEnd, batch) {
+      const text = writeChecked(format, { ring_end: ringEnd, batch } satisfies Content)
+      await replaceFile(fileOf(streamId, number), text, { mode: 0o600 })
+      const size = Buffer.byteLength(text)
+      own.set(number, size)
+      streams.set(streamId, own)
+      bytes += size
+    },
+    get bytes() {
+      return bytes
+    },
+    async read(maxSegments = maxRunSegments) {
+      for (;;) {
+        const oldest = await oldestStream()
+        if (!oldest) return undefined
+        const [stream, sizes] = oldest
+        const run = await readRun(sizes, maxSegments, (number) => load(stream, number))
+        if (run) return { streamId: stream, ...run }
+      }
+    },
+    async remove({ streamId: stream, first, batches }) {
+      for (let number = first; number < first + batches.length; number++) {
+        await rm(fileOf(stream, number), { force: true })
+        forget(stream, number)
+      }
+    },
+    setAside: ({ streamId: stream, first }, why) => setAside(stream, first, why),
+  }
+}
+
+/** A file that can never be read must not keep those behind it waiting; with too many open files, it can be read later. */
+function emptyWhenUnreadable(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT' || error.code === 'EIO') return ''
+  throw error
+}
+
+/** Undefined when all segments up to the first gap are damaged; they are set aside then. */
+async function readRun(
+  sizes: ReadonlyMap<number, number>,
+  maxSegments: number,
+  load: (number: number) => Promise<Content | undefined>,
+): Promise<Omit<Run, 'streamId'> | undefined> {
+  const [first = 0] = sizes.keys()
+  const batches: TrafficBatch[] = []
+  let bytes = 0
+  for (let number = first; batches.length < maxSegments; number++) {
+    const size = sizes.get(number)
+    bytes += size ?? 0
+    if (size === undefined || (batches.length > 0 && bytes > maxRunBytes)) break
+    const content = await load(number)
+    if (!content) break
+    batches.push(content.batch)
+  }
+  return batches.length > 0 ? { first, batches } : undefined
+}
+
+async function sizesOf(folder: string): Promise<Map<number, number>> {
+  const files = (await readdir(folder)).filter((name) => numbered.test(name)).sort()
+  const sizes = new Map<number, number>()
+  for (const file of files) sizes.set(Number(numbered.exec(file)?.[1]), (await stat(join(folder, file))).size)
+  return sizes
+}

@@ -1,0 +1,161 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { fileKindOf } from '../../core/traffic-hits.ts'
+import type { Logger } from '../../infra/log.ts'
+import { createRing, droppedHits, type Hit, hitFlags, RingWriter } from './ring.ts'
+
+/** Counts what visitors of sites are answered. */
+export interface Traffic {
+  /**
+   * Notes one answered request of a site. Nothing waits for it.
+   * @param mediaType of the response
+   * @param bytes of the body that were sent
+   */
+  record(siteId: string, req: IncomingMessage, status: number, mediaType: string, bytes: number): void
+}
+
+export interface OpenedTraffic extends Traffic, AsyncDisposable {
+  /** Hits that were not counted since the start, because the ring or the disk was full. */
+  readonly droppedHits: number
+}
+
+export interface TrafficOptions {
+  /** Where segments wait for PostgreSQL. No other process may use it. */
+  readonly dir: string
+  readonly databaseUrl: string
+  /** PLINTH_SECRET_KEY */
+  readonly secretKey: Uint8Array
+  readonly log: Logger
+  readonly now?: (() => number) | undefined
+}
+
+/** What the thread is given. */
+export interface ThreadData {
+  readonly ring: SharedArrayBuffer
+  readonly dir: string
+  readonly streamId: string
+  readonly databaseUrl: string
+  readonly secretKey: Uint8Array
+  readonly salts: ReadonlyMap<string, Uint8Array>
+  readonly maxWaitingBytes?: number | undefined
+}
+
+export type ThreadMessage =
+  | { readonly salts: ReadonlyMap<string, Uint8Array> }
+  | { readonly report: string; readonly fields: Readonly<Record<string, unknown>>; readonly cause: string }
+
+const restartMs = 1000
+const lookForDroppedMs = 60_000
+/** The end of the process waits so long for PostgreSQL; what is not stored by then is stored by the next start. */
+const stopMs = 6000
+
+export const startThread = (data: ThreadData): Worker =>
+  new Worker(join(import.meta.dirname, 'thread.ts'), {
+    workerData: data,
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 },
+  })
+
+/**
+ * Notes answered requests in shared memory, from which a thread counts them: into segments on disk at most 250 ms later, and from there into
+ * PostgreSQL, each exactly once. A killed edge loses what was not on disk yet. Disposing writes everything.
+ */
+export function openTraffic({ dir, databaseUrl, secretKey, log, now = Date.now }: TrafficOptions): OpenedTraffic {
+  const ring = createRing()
+  const fixed = { ring, dir, streamId: randomUUIDv7(), databaseUrl, secretKey }
+  let salts: ThreadData['salts'] = new Map()
+  let isClosing = false
+  let restart: NodeJS.Timeout | undefined
+  let worker = start()
+
+  function start(): Worker {
+    const thread = startThread({ ...fixed, salts })
+    thread.unref()
+    thread.on('message', (message: ThreadMessage) => {
+      if ('salts' in message) salts = message.salts
+      else log.warn({ ...message.fields, cause: message.cause }, message.report)
+    })
+    thread.on('error', (error: Error) => log.error({ err: error }, 'the thread that counts hits of sites failed'))
+    thread.once('exit', () => {
+      if (isClosing) return
+      log.error('the thread that counts hits of sites has ended; it is started again')
+      restart = setTimeout(() => {
+        worker = start()
+      }, restartMs).unref()
+    })
+    return thread
+  }
+
+  let reported = 0
+  const reporting = setInterval(() => {
+    const dropped = droppedHits(ring)
+    if (dropped !== reported) log.warn({ stats_dropped_hits: dropped }, 'hits of sites were not counted')
+    reported = dropped
+  }, lookForDroppedMs).unref()
+
+  return {
+    record: createRecord(new RingWriter(ring), now),
+    get droppedHits() {
+      return droppedHits(ring)
+    },
+    async [Symbol.asyncDispose]() {
+      isClosing = true
+      clearInterval(reporting)
+      clearTimeout(restart)
+      if (worker.threadId === -1) worker = start()
+      const exited = once(worker, 'exit')
+      worker.ref()
+      worker.postMessage('stop')
+      const late = setTimeout(() => void worker.terminate(), stopMs)
+      await exited.catch(() => undefined)
+      clearTimeout(late)
+    },
+  }
+}
+
+/** Types that are remembered; owners can invent others. */
+const maxKnownTypes = 500
+
+function createRecord(writer: RingWriter, now: () => number): Traffic['record'] {
+  const kinds = new Map<string, number>()
+  const kindOf = (mediaType: string): number => {
+    const known = kinds.get(mediaType)
+    if (known !== undefined) return known
+    const kind = fileKindOf(mediaType)
+    const flag = kind === 'page' ? hitFlags.page : kind === 'download' ? hitFlags.download : 0
+    if (kinds.size < maxKnownTypes) kinds.set(mediaType, flag)
+    return flag
+  }
+  // one object for all, so that nothing is allocated for a request
+  const numbers = { atMs: 0, status: 0, flags: 0, bytes: 0 }
+  const hit: Hit = { ...numbers, siteId: '', host: '', target: '', userAgent: '', referer: '', address: '' }
+  return (siteId, req, status, mediaType, bytes) => {
+    const { headers, method, url = '' } = req
+    hit.atMs = now()
+    hit.status = status
+    hit.flags =
+      kindOf(mediaType) |
+      (method === 'HEAD' ? hitFlags.head : 0) |
+      (headers['accept-language'] ? hitFlags.acceptsLanguage : 0) |
+      (isPrefetch(headers['sec-purpose'] ?? headers.purpose) ? hitFlags.prefetch : 0) |
+      (status === 206 && beginsAtStart(headers.range) ? hitFlags.fromStart : 0)
+    hit.bytes = bytes
+    hit.siteId = siteId
+    hit.host = headers.host ?? ''
+    hit.target = url
+    hit.userAgent = headers['user-agent'] ?? ''
+    hit.referer = headers.referer ?? ''
+    // Caddy is the only peer, and sets the header to exactly one address
+    const forwarded = headers['x-forwarded-for']
+    hit.address = (typeof forwarded === 'string' && forwarded) || (req.socket.remoteAddress ?? '')
+    writer.append(hit)
+  }
+}
+
+/** Pages that a browser fetches before anybody asks for them (`Sec-Purpose: prefetch` of the Fetch standard, `Purpose` of older browsers). */
+const isPrefetch = (purpose: string | string[] | undefined) => typeof purpose === 'string' && purpose.startsWith('prefetch')
+
+const beginsAtStart = (range = '') => /^bytes=\s{0,5}0-/i.test(range.slice(0, 20))

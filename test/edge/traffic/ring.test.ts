@@ -1,0 +1,117 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { createRing, droppedHits, type Hit, maxTextBytes, RingReader, RingWriter } from '../../../edge/traffic/ring.ts'
+import { hitOf } from './hits.ts'
+
+const openRing = (bytes: number) => {
+  const memory = createRing(bytes)
+  return { memory, writer: new RingWriter(memory), reader: new RingReader(memory) }
+}
+
+/** A hit as it comes out: each text cut, with one byte per character. */
+function kept(hit: Hit): Hit {
+  const cut = (name: keyof typeof maxTextBytes) =>
+    Buffer.from(hit[name].slice(0, maxTextBytes[name]), 'latin1').toString('latin1')
+  return {
+    ...hit,
+    siteId: cut('siteId'),
+    host: cut('host'),
+    target: cut('target'),
+    userAgent: cut('userAgent'),
+    referer: cut('referer'),
+    address: cut('address'),
+  }
+}
+
+const text = (max: number) =>
+  fc.oneof(
+    fc.string({ maxLength: 20 }),
+    fc.string({ unit: 'binary', maxLength: 40 }),
+    fc.nat(max + 50).map((n) => 'x'.repeat(n)),
+  )
+const hits = fc.record({
+  atMs: fc.double({ noNaN: true }),
+  status: fc.integer({ min: 100, max: 599 }),
+  flags: fc.nat(63),
+  bytes: fc.nat(2 ** 50),
+  siteId: text(36),
+  host: text(253),
+  target: text(1024),
+  userAgent: text(512),
+  referer: text(512),
+  address: text(45),
+})
+
+test('K02: what is written is read in its order, around the end of the memory and while it is full', () => {
+  const steps = fc.array(fc.oneof({ weight: 3, arbitrary: hits }, { weight: 1, arbitrary: fc.nat(5) }), { maxLength: 60 })
+  fc.assert(
+    fc.property(steps, (steps) => {
+      const { memory, writer, reader } = openRing(8192)
+      const expected: Hit[] = []
+      let dropped = 0
+      const read = (max: number) => {
+        const found: Hit[] = []
+        const end = reader.read(max, (hit) => found.push(hit))
+        expect(found).toEqual(expected.splice(0, found.length))
+        reader.release(end, reader.segment + 1)
+      }
+      for (const step of steps) {
+        if (typeof step === 'number') read(step)
+        else if (writer.append(step)) expected.push(kept(step))
+        else dropped += 1
+      }
+      read(Number.POSITIVE_INFINITY)
+      expect(expected).toEqual([])
+      expect(reader.isEmpty).toBe(true)
+      expect(droppedHits(memory)).toBe(dropped)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+test('K02: positions beyond 2^32 bytes are no others', () => {
+  const { memory, reader } = openRing(4096)
+  const header = new Int32Array(memory)
+  header[0] = header[1] = (2 ** 32 - 4096) | 0
+  const writer = new RingWriter(memory)
+  for (let round = 0; round < 100; round++) {
+    expect(writer.append(hitOf({ target: `/${round}` }))).toBe(true)
+    const end = reader.read(1, (hit) => expect(hit.target).toBe(`/${round}`))
+    expect(reader.isAhead(end)).toBe(true)
+    reader.release(end, round)
+    expect(reader.isAhead(end)).toBe(false)
+  }
+})
+
+test('K02: a full ring drops the newest hits and counts them', () => {
+  const { memory, writer, reader } = openRing(4096)
+  let written = 0
+  while (writer.append(hitOf({ target: `/${written}` }))) written += 1
+  for (let n = 0; n < 9; n++) writer.append(hitOf())
+  expect(droppedHits(memory)).toBe(10)
+  const targets: string[] = []
+  reader.read(1000, (hit) => targets.push(hit.target))
+  expect(targets).toEqual(Array.from({ length: written }, (_, n) => `/${n}`))
+})
+
+test('K02: what was read and not released is read again by the next reader', () => {
+  const { memory, writer, reader } = openRing(4096)
+  writer.append(hitOf({ target: '/1' }))
+  writer.append(hitOf({ target: '/2' }))
+  const end = reader.read(1, () => undefined)
+  reader.read(10, () => undefined)
+  reader.release(end, 7)
+  const next = new RingReader(memory)
+  expect(next.segment).toBe(7)
+  const targets: string[] = []
+  next.read(10, (hit) => targets.push(hit.target))
+  expect(targets).toEqual(['/2'])
+})
+
+test('K02: a hit wakes a reader that waits', async () => {
+  const { writer, reader } = openRing(4096)
+  const waiting = reader.wait(60_000)
+  writer.append(hitOf())
+  await waiting
+  await reader.wait(60_000)
+})
