@@ -4,6 +4,8 @@ export type TopKind = (typeof topKinds)[number]
 
 /** The value of all values together that a site and day have beyond {@link maxTopValues}. */
 export const otherValues = '(other)'
+/** The value of views without a referring site. */
+export const directSource = '(direct)'
 /** Values of one kind that a site keeps of the running day. A visitor can invent any number of paths, referrers and programs. */
 export const maxTopValues = 1000
 /** Values are cut to this many characters. */

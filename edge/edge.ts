@@ -14,6 +14,7 @@ import { type CertificateTable, createCertificateGetter, openCertificateTable } 
 import { openContent } from './content.ts'
 import { createHandler } from './handler.ts'
 import { openRouteTable, type RouteTable } from './routes.ts'
+import { openTraffic } from './traffic/traffic.ts'
 
 /**
  * Visitors send no bodies. A visitor who reads nothing for a minute holds an open file and at most 64 KiB. The limit is not shorter, because a
@@ -36,6 +37,10 @@ export interface EdgeOptions {
   readonly listen: Listen
   /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link and no link to a file opens, and no visit passes. */
   readonly certificates?: EdgeCertificates | undefined
+  /** Where hits wait until they are counted in PostgreSQL. When undefined, or without `certificates`, nothing is counted. */
+  readonly trafficDir?: string | undefined
+  /** The clock of hits. */
+  readonly now?: (() => number) | undefined
   readonly log: Logger
 }
 
@@ -72,9 +77,11 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const deliveryTokens = options.certificates && createDeliveryTokens(options.certificates.secretKey)
   const visits = options.certificates && createVisits(options.certificates.secretKey)
   const downloadCounts = opened.use(openDownloadCounts(options.databaseUrl, log))
+  const traffic = openCounting(options)
+  if (traffic) opened.use(traffic)
   const tokens = { permanentTokens, deliveryTokens, visits }
   const hosts = { platformDomain, baseUrl, previewUrl }
-  const handler = createHandler({ ...hosts, ...tokens, routes, content, downloadCounts, isSecured, thumbprint, log })
+  const handler = createHandler({ ...hosts, ...tokens, routes, content, downloadCounts, isSecured, thumbprint, traffic, log })
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))
   const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
   opened.use(
@@ -84,6 +91,11 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   )
   const stack = opened.move()
   return { port: server.port, certificatesPort: getter?.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+}
+
+function openCounting({ trafficDir: dir, certificates, databaseUrl, now, log }: EdgeOptions) {
+  if (dir === undefined || !certificates) return undefined
+  return openTraffic({ dir, databaseUrl, secretKey: certificates.secretKey, now, log })
 }
 
 function openGetter(

@@ -19,6 +19,7 @@ import { type Exchange, sendFile, sendPage, sendRedirect, sendText } from './res
 import type { FoundSite } from './routes.ts'
 import { findInDeploy, sendFound } from './serve.ts'
 import { isOwnAddress, type SiteFile } from './site-files.ts'
+import type { Traffic } from './traffic/traffic.ts'
 
 export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOptions {
   readonly platformDomain: string
@@ -34,12 +35,14 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
   readonly isSecured?: ((host: string) => boolean) | undefined
   /** The thumbprint of the ACME account. When undefined, challenges are not answered. */
   readonly thumbprint?: string | undefined
+  /** When undefined, nothing is counted. */
+  readonly traffic?: Traffic | undefined
   readonly log: Logger
 }
 
 /** Answers visitors of sites. Each request looks up its route once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
-  const { log } = options
+  const { log, traffic } = options
   const downloads = createDownloads()
   const answer = createAnswer(options)
   const report = failureReporter(log)
@@ -52,7 +55,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
     else sendPage(exchange, pages.tryAgain)
   }
   return (req, res) => {
-    const exchange: Exchange = { req, res, downloads, overlay: undefined }
+    const exchange: Exchange = { req, res, downloads, overlay: undefined, traffic, siteId: undefined }
     if (log.isLevelEnabled('debug')) logAnswer(exchange, log)
     try {
       answer(exchange)?.catch((error: Error) => fail(exchange, error))
@@ -87,7 +90,10 @@ function createAnswer(options: HandlerOptions): (exchange: Exchange) => Answered
     const [rawHost = ''] = hosts
     const isUsual = hosts.length === 1 && isReading(req) && req.httpVersionMajor === 1
     const known = isUsual ? knownRequests.find(req, rawHost) : undefined
-    if (known) return sendFile(exchange, content, known, 200)
+    if (known) {
+      exchange.siteId = known.siteId
+      return sendFile(exchange, content, known.file, 200)
+    }
     const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
     if (proof) return sendText(exchange, proof)
     const host = parseHost(hosts)
@@ -128,6 +134,7 @@ function serveSite(
 ): Answered {
   const { manifest_sha256, retained_sha256, canonical_urls } = route
   if (manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
+  exchange.siteId = route.site_id
   const wanted = { path, query, manifest_sha256, retained_sha256, canonical_urls, prefix: '' }
   return whenRead(findInDeploy(content, wanted), (found) => {
     // visitors can invent any number of other targets

@@ -13,7 +13,12 @@ interface KnownHost {
   /** What the host had when its files were found. */
   readonly found: FoundSite
   /** By the target of the request. */
-  readonly files: Map<string, SiteFile>
+  readonly answers: Map<string, KnownAnswer>
+}
+
+export interface KnownAnswer {
+  readonly siteId: string
+  readonly file: SiteFile
 }
 
 /**
@@ -22,7 +27,7 @@ interface KnownHost {
  */
 export interface KnownRequests {
   /** Undefined when the request has to be evaluated. @param rawHost its `Host` header */
-  find(req: IncomingMessage, rawHost: string): SiteFile | undefined
+  find(req: IncomingMessage, rawHost: string): KnownAnswer | undefined
   /** @param host in its usual form @param found what it has now */
   remember(req: IncomingMessage, rawHost: string, host: string, found: FoundSite, file: SiteFile): void
 }
@@ -38,9 +43,9 @@ export function createKnownRequests(routes: Routes, origins: Pick<Origins, 'toSe
   return {
     find(req, rawHost) {
       const known = hosts.get(rawHost)
-      const file = known?.files.get(req.url ?? '')
-      if (known === undefined || file === undefined || routes.find(known.host) !== known.found) return undefined
-      return origins.toSecure(known.host, req) === undefined ? file : undefined
+      const answer = known?.answers.get(req.url ?? '')
+      if (known === undefined || answer === undefined || routes.find(known.host) !== known.found) return undefined
+      return origins.toSecure(known.host, req) === undefined ? answer : undefined
     },
     remember({ url = '' }, rawHost, host, found, file) {
       // all at once, because keeping the order of use would cost every request something
@@ -50,8 +55,9 @@ export function createKnownRequests(routes: Routes, origins: Pick<Origins, 'toSe
       }
       count += 1
       const known = hosts.get(rawHost)
-      if (known?.found === found) known.files.set(url, file)
-      else hosts.set(rawHost, { host, found, files: new Map([[url, file]]) })
+      const answer = { siteId: found.route.site_id, file }
+      if (known?.found === found) known.answers.set(url, answer)
+      else hosts.set(rawHost, { host, found, answers: new Map([[url, answer]]) })
     },
   }
 }

@@ -16,6 +16,7 @@ await runMain('edge', async () => {
     databaseUrl: required(config.database.url, 'PLINTH_DATABASE_URL'),
     cas: await openCas(config.storage.url),
     snapshotDir: join(config.dataDir, 'edge'),
+    trafficDir: join(config.dataDir, 'edge', 'traffic'),
     listen: { path: config.sockets.edge },
     certificates: {
       secretKey: required(config.secretKey, 'PLINTH_SECRET_KEY'),

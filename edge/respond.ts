@@ -8,6 +8,7 @@ import type { Content } from './content.ts'
 import type { Downloads } from './downloads.ts'
 import { type Page, pages } from './pages.ts'
 import type { SiteFile } from './site-files.ts'
+import type { Traffic } from './traffic/traffic.ts'
 
 /** One request and its response. */
 export interface Exchange {
@@ -16,6 +17,9 @@ export interface Exchange {
   readonly downloads: Downloads
   /** Set for previews and closed sites, whose responses differ; the prepared headers of a file are shared by all responses. */
   overlay?: Overlay | undefined
+  readonly traffic?: Traffic | undefined
+  /** The site whose traffic this is; undefined for previews and for what the platform itself answers. */
+  siteId?: string | undefined
 }
 
 /** Changes every response of an exchange. */
@@ -65,7 +69,7 @@ export function sendFile(exchange: Exchange, content: Content, file: SiteFile, s
   if (etag !== undefined) {
     writeHead(exchange, 304, file.unchangedHeaders, ['ETag', etag])
     exchange.res.end()
-    return
+    return count(exchange, 304, file.plainHeaders, 0)
   }
 
   const wanted = method === 'GET' ? headers.range : undefined
@@ -101,7 +105,7 @@ function sendPart(exchange: Exchange, content: Content, file: SiteFile, part: Pa
     if (typeof body === 'string') return sendObject(exchange, 206, file.plainHeaders, () => content.open(file), part)
     writeHead(exchange, 206, file.plainHeaders, ofPart(part, file.size))
     exchange.res.end(body.subarray(part.start, part.end + 1))
-    return undefined
+    return count(exchange, 206, file.plainHeaders, part.end - part.start + 1)
   })
 }
 
@@ -115,8 +119,10 @@ const ofPart = (part: Part, size: number) => [
 
 function sendBuffer(exchange: Exchange, status: number, headers: readonly string[], body: Buffer): void {
   const { req, res } = exchange
+  const isHead = req.method === 'HEAD'
   writeHead(exchange, status, withLength(headers, body.length))
-  res.end(req.method === 'HEAD' ? undefined : body)
+  res.end(isHead ? undefined : body)
+  count(exchange, status, headers, isHead ? 0 : body.length)
 }
 
 /** Streams at the pace of the client. The object is closed however the response ends. */
@@ -130,6 +136,10 @@ async function sendObject(
   const { req, res, downloads } = exchange
   const end = downloads.start(req)
   if (!end) return sendPage(exchange, pages.tooManyDownloads)
+  let sent = 0
+  const addSent = (chunk: Buffer) => {
+    sent += chunk.length
+  }
   try {
     const object = await open()
     const part = wanted ?? { start: 0, end: object.size - 1 }
@@ -137,10 +147,16 @@ async function sendObject(
     if (unread) await object.close()
     writeHead(exchange, status, headers, wanted ? ofPart(wanted, object.size) : ['Content-Length', lengthOf(part)])
     if (unread) res.end()
-    else await pipeline(object.stream(part.start, part.end), res)
+    else await pipeline(object.stream(part.start, part.end).on('data', addSent), res)
   } finally {
     end()
+    if (res.headersSent) count(exchange, status, headers, sent)
   }
+}
+
+/** Counts a response of a site. @param headers those of a file, or of a page, begin with its type */
+function count({ traffic, siteId, req }: Exchange, status: number, headers: readonly string[], bytes: number): void {
+  if (siteId !== undefined) traffic?.record(siteId, req, status, headers[1] ?? '', bytes)
 }
 
 /** @param more headers of this response alone, which no overlay changes */

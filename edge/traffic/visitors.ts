@@ -1,4 +1,4 @@
-import { createHmac, hash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { SeenKey, TopKind } from '../../core/traffic.ts'
 import { maxPagesPerSecond } from '../../core/traffic-hits.ts'
@@ -41,7 +41,8 @@ export function createVisitors(salts: DaySalts): Visitors {
       const who = `${day}\n${siteId}\n${address}\n${userAgent}`
       const found = known.get(who)
       if (found) return found
-      const id = createHmac('sha256', salts.of(day)).update(who).digest('hex').slice(0, keyLength)
+      // the salt is of one length and the hash is cut, so this is as good as an HMAC, whose keys take ten times as long to set up
+      const id = hash('sha256', `${salts.of(day).toString('hex')}\n${who}`, 'hex').slice(0, keyLength)
       const visitor = { id, isProbing: false, second: 0, pages: 0 }
       known.set(who, visitor)
       return visitor

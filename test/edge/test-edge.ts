@@ -11,6 +11,7 @@ import { type ContentLimits, openContent } from '../../edge/content.ts'
 import { edgeLimits } from '../../edge/edge.ts'
 import { createHandler } from '../../edge/handler.ts'
 import { openRouteTable } from '../../edge/routes.ts'
+import type { Traffic } from '../../edge/traffic/traffic.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
@@ -114,11 +115,13 @@ export interface TestEdgeOptions {
   readonly readVisits?: Visits
   /** Changes each request before the edge sees it. */
   readonly prepare?: (req: IncomingMessage) => void
+  /** When absent, nothing is counted. */
+  readonly traffic?: Traffic
 }
 
 /** An edge with a storage in a temporary folder and routes made by hand. */
 export async function openTestEdge(options: TestEdgeOptions = {}) {
-  const { limits, listen = { port: 0 }, wrap = (cas) => cas, readVisits = visits, prepare = () => undefined } = options
+  const { limits, listen = { port: 0 }, wrap = (cas) => cas, readVisits = visits, prepare = () => undefined, traffic } = options
   await using opened = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
   opened.defer(() => rm(dir, { recursive: true }))
@@ -127,7 +130,7 @@ export async function openTestEdge(options: TestEdgeOptions = {}) {
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
   const tokens = { permanentTokens, visits: readVisits }
-  const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, ...tokens, log })
+  const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, ...tokens, traffic, log })
   const prepared: RequestListener = (req, res) => {
     prepare(req)
     handler(req, res)

@@ -58,7 +58,12 @@ async function openCounting(more: Partial<ThreadData> = {}) {
     return thread
   }
   return {
-    ...{ dir, streamId, ring, site, reports, start },
+    dir,
+    streamId,
+    ring,
+    site,
+    reports,
+    start,
     add: (hit: Partial<Hit> = {}) => writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit })),
     total: () => totalOf(site),
   }
