@@ -1,6 +1,5 @@
 import { Writable } from 'node:stream'
-import { pino } from 'pino'
-import type { Logger } from '../infra/log.ts'
+import { createLogger, type Logger } from '../infra/log.ts'
 
 /** A log of every level whose lines are kept. */
 export function keptLog(): { readonly log: Logger; readonly written: string[] } {
@@ -11,5 +10,5 @@ export function keptLog(): { readonly log: Logger; readonly written: string[] } 
       done()
     },
   })
-  return { log: pino({ level: 'trace' }, sink), written }
+  return { log: createLogger('test', 'trace', sink), written }
 }

