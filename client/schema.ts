@@ -2862,9 +2862,9 @@ export interface components {
                 human_views: number;
                 human_visitors: number;
                 human_bytes: number;
-                /** @description Form submissions that are in the inbox. */
+                /** @description Form submissions that were received, without spam and hidden ones. */
                 form_submissions: number;
-                /** @description How often a deploy went live. */
+                /** @description How often another deploy went live. */
                 publishes: number;
             }[];
             /** @description The sums of the days: whoever came on two days is two visitors. */
@@ -2879,9 +2879,9 @@ export interface components {
                 human_views: number;
                 human_visitors: number;
                 human_bytes: number;
-                /** @description Form submissions that are in the inbox. */
+                /** @description Form submissions that were received, without spam and hidden ones. */
                 form_submissions: number;
-                /** @description How often a deploy went live. */
+                /** @description How often another deploy went live. */
                 publishes: number;
             };
         };

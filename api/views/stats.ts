@@ -13,8 +13,8 @@ const counts = {
   human_views: count.describe('Pages that were shown to people: what programs were recognised in is left out.'),
   human_visitors: count,
   human_bytes: count,
-  form_submissions: count.describe('Form submissions that are in the inbox.'),
-  publishes: count.describe('How often a deploy went live.'),
+  form_submissions: count.describe('Form submissions that were received, without spam and hidden ones.'),
+  publishes: count.describe('How often another deploy went live.'),
 }
 
 const period = {
