@@ -23,17 +23,23 @@ const browser = (version: number, more = {}) => ({
 const program = { 'user-agent': 'curl/8.9.1' }
 
 const open = (path: string, headers: Record<string, string>) => platform.call(`GET ${path}`, { host: site.host, headers })
+/** A site that is served, by a request that counts nothing. */
+async function servedSite(): Promise<Site> {
+  const made = await platform.site(owner)
+  await expect.poll(async () => (await platform.call('HEAD /', { host: made.host })).status).toBe(200)
+  return made
+}
 const read = (path: string): Promise<Answer['body']> =>
   ok(platform.call(`GET /api/v1/sites/${site.id}/stats${path}`, { key: owner.readonlyKey }))
 
 test('K01 K02 K03 K04 K05 K06 J07: visits, submissions and publishes are in the statistics', async () => {
-  site = await platform.site(owner)
+  site = await servedSite()
   const answers = [
     ...(await Promise.all([0, 1, 2].map(() => open('/', browser(140, { referer: 'https://search.example/?q=x' }))))),
     ...(await Promise.all([0, 1].map(() => open('/?from=mail', browser(141, { referer: 'https://search.example/' }))))),
     await open('/', program),
-    ...(await Promise.all([0, 1, 2, 3, 4].map(() => open('/gone', browser(140))))),
-    ...(await Promise.all([0, 1, 2, 3].map(() => open('/lost', browser(140))))),
+    ...(await Promise.all([0, 1, 2, 3, 4].map(() => open('/gone.txt', browser(140))))),
+    ...(await Promise.all([0, 1, 2, 3].map(() => open('/lost.txt', browser(140))))),
   ]
   expect(answers.map(({ status }) => status)).toEqual([...Array(6).fill(200), ...Array(9).fill(404)])
   for (const { headers } of answers) expect(headers['set-cookie']).toBeUndefined()
@@ -63,7 +69,7 @@ test('K01 K02 K03 K04 K05 K06 J07: visits, submissions and publishes are in the 
     pages: [{ value: '/', hits: 6, visitors: 3 }],
     sources: [{ value: 'search.example', hits: 5, visitors: 2 }],
     downloads: [],
-    not_found: [{ value: '/gone', hits: 5, visitors: 1 }],
+    not_found: [{ value: '/gone.txt', hits: 5, visitors: 1 }],
     devices: [{ value: 'desktop', hits: 5, visitors: 2 }],
     bot_reasons: [],
   })
@@ -75,7 +81,7 @@ test('K01 K02 K03 K04 K05 K06 J07: visits, submissions and publishes are in the 
 })
 
 test('E38: the live view shows visitors who come', async () => {
-  site = await platform.site(owner)
+  site = await servedSite()
   const headers = { host: 'localhost', authorization: `Bearer ${owner.readonlyKey}` }
   const asked = request({ host: '127.0.0.1', port: platform.port, path: `/api/v1/sites/${site.id}/stats/live`, headers }).end()
   const [response] = (await once(asked, 'response')) as [IncomingMessage]
