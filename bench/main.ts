@@ -15,6 +15,7 @@ const benches = {
   uploads: 'The memory of the API while eight uploads of 50 MB arrive at once.',
   scale: 'What thousands of sites cost the edge in memory, at its start, and with a cold page cache.',
   forms: 'Form posts a second with a p99 of at most 50 ms, accepted and refused, and what a flood costs the others.',
+  stats: 'What the statistics of a day take in PostgreSQL, before and after the roll-up, and how long a year of them is read.',
   fairness: 'How long a project waits for its builds when another has queued forty before.',
   neighbours: 'What hostile builds in every slot cost visitors and callers of the API.',
   'site-checks': 'The processor time of the recommendations for a site of 2,000 pages.',

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Period } from '../../core/stats-period.ts'
-import { otherValues, type TopKind } from '../../core/traffic.ts'
+import { otherValues, type TopKind, topKinds } from '../../core/traffic.ts'
 import type { Db } from '../../infra/db/database.ts'
 
 export const maxTopRows = 100
@@ -15,14 +15,15 @@ export interface TopRow {
 
 /** The first values of each kind by their hits in the whole period. What was counted together, beyond the values that are kept, is no value. */
 export async function readTops(db: Db, siteId: string, { from, to }: Period): Promise<ReadonlyMap<TopKind, readonly TopRow[]>> {
+  // one kind after the other needs a third of the time that all of them in one group need
   const { rows } = await sql<TopRow & { readonly kind: TopKind }>`
-    select kind, value, hits, visitors from (
-      select kind, value, sum(hits)::bigint as hits, sum(visitors)::bigint as visitors,
-        row_number() over (partition by kind order by sum(hits) desc, value collate "C") as place
-      from traffic_tops
-      where site_id = ${siteId} and day between ${from} and ${to} and value <> ${otherValues}
-      group by kind, value having sum(hits) >= ${minShownHits}) as ranked
-    where place <= ${maxTopRows} order by kind, place`.execute(db)
+    select kind, value, hits, visitors from unnest(${topKinds}::text[]) with ordinality as listed (kind, place), lateral (
+      select value, sum(hits)::bigint as hits, sum(visitors)::bigint as visitors
+      from traffic_tops t
+      where site_id = ${siteId} and day between ${from} and ${to} and t.kind = listed.kind and value <> ${otherValues}
+      group by value having sum(hits) >= ${minShownHits}
+      order by hits desc, value collate "C" limit ${maxTopRows}) as first
+    order by place, hits desc, value collate "C"`.execute(db)
   const tops = new Map<TopKind, TopRow[]>()
   for (const { kind, ...row } of rows) tops.set(kind, [...(tops.get(kind) ?? []), row])
   return tops
