@@ -2,13 +2,13 @@
 const maxHeaderLength = 1000
 
 export interface AcceptedRange {
-  /** A media range, or a language range, in lower case. */
+  /** A media range, a language range, or a content coding, in lower case. */
   readonly range: string
   /** From 0, not acceptable, to 1. */
   readonly quality: number
 }
 
-/** The ranges of an `Accept` or `Accept-Language` in their order (RFC 9110, 12.4.2), without those that have other parameters. */
+/** The ranges of an `Accept`, `Accept-Language` or `Accept-Encoding` in their order (RFC 9110, 12.4.2), without those that have other parameters. */
 export function acceptedRanges(header: string | undefined): AcceptedRange[] {
   if (header === undefined || header.length > maxHeaderLength) return []
   return header
@@ -16,7 +16,7 @@ export function acceptedRanges(header: string | undefined): AcceptedRange[] {
     .split(',')
     .flatMap((item) => {
       const [range = '', weight = 'q=1'] = item.split(';').map((part) => part.trim())
-      const quality = /^q=([01](?:\.\d{0,3})?)$/.exec(weight)?.[1]
+      const quality = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.exec(weight)?.[1]
       return quality === undefined ? [] : [{ range, quality: Number(quality) }]
     })
 }

@@ -1,3 +1,5 @@
+import { acceptedRanges } from './accept.ts'
+
 /** Content codings in which the storage keeps variants of texts, the preferred ones first: brotli is the smallest at rest. */
 export const encodings = ['br', 'zstd', 'gzip'] as const
 export type Encoding = (typeof encodings)[number]
@@ -16,3 +18,23 @@ export const mayHaveBackgroundVariants = (size: number) => size >= minBackground
 
 /** Whether a background variant is worth keeping: it must save a twentieth of the smallest form that exists without it. */
 export const savesTwentieth = (size: number, smallest: number) => size <= smallest * 0.95
+
+/** `x-gzip` is the same as `gzip` (RFC 9110, 8.4.1.3). */
+const names: Readonly<Record<Encoding, readonly string[]>> = { br: ['br'], zstd: ['zstd'], gzip: ['gzip', 'x-gzip'] }
+
+/**
+ * The encodings that an `Accept-Encoding` prefers to plain bytes, the most preferred first (RFC 9110, 12.5.3); of equal ones the first in
+ * {@link encodings}. An item whose weight is malformed does not count. Plain bytes may follow them even when they are excluded: there is
+ * nothing else to send.
+ */
+export function acceptedEncodings(header: string | undefined): Encoding[] {
+  const ranges = acceptedRanges(header)
+  const others = ranges.find(({ range }) => range === '*')
+  const qualityOf = (wanted: readonly string[]) => (ranges.find(({ range }) => wanted.includes(range)) ?? others)?.quality ?? 0
+  const plain = qualityOf(['identity'])
+  return encodings
+    .map((encoding) => ({ encoding, quality: qualityOf(names[encoding]) }))
+    .filter(({ quality }) => quality > 0 && quality >= plain)
+    .sort((a, b) => b.quality - a.quality)
+    .map(({ encoding }) => encoding)
+}

@@ -1,4 +1,5 @@
-import type { Encoding } from '../core/encodings.ts'
+import { LRUCache } from 'lru-cache'
+import { acceptedEncodings, type Encoding } from '../core/encodings.ts'
 
 /** The strong ETags of a file: of its plain bytes and of their variants. */
 export type ETags = Readonly<Record<'plain' | Encoding, string>>
@@ -31,17 +32,27 @@ export function passesIfMatch(ifMatch: string, etags: ETags): boolean {
 const isOneOf = ({ plain, br, zstd, gzip }: ETags, etag: string | undefined) =>
   etag === br || etag === gzip || etag === plain || etag === zstd
 
-/** Whether the `Accept-Encoding` allows gzip: named with a weight above zero, or covered by `*`. */
-export function acceptsGzip(acceptEncoding: string | undefined): boolean {
-  if (acceptEncoding === undefined) return false
-  let any = false
-  for (const item of acceptEncoding.toLowerCase().split(',')) {
-    const [coding = '', ...parameters] = item.split(';').map((part) => part.trim())
-    const allowed = !parameters.some((parameter) => /^q\s*=\s*0(?:\.0*)?$/.test(parameter))
-    if (coding === 'gzip' || coding === 'x-gzip') return allowed
-    if (coding === '*') any = allowed
-  }
-  return any
+/** The encodings that a client prefers to plain bytes, the most preferred first. */
+export interface PreferredEncodings {
+  readonly all: readonly Encoding[]
+  /** Without those whose variants are made in the background. */
+  readonly madeAtOnce: readonly Encoding[]
+}
+
+/** Of the few texts that browsers send. */
+const preferences = new LRUCache<string, PreferredEncodings>({ max: 100 })
+const maxRememberedLength = 200
+const none: PreferredEncodings = { all: [], madeAtOnce: [] }
+
+/** As {@link acceptedEncodings}. What clients usually send is read once. */
+export function preferredEncodings(acceptEncoding: string | undefined): PreferredEncodings {
+  if (acceptEncoding === undefined) return none
+  const known = preferences.get(acceptEncoding)
+  if (known) return known
+  const all = acceptedEncodings(acceptEncoding)
+  const preferred = { all, madeAtOnce: all.filter((encoding) => encoding === 'gzip') }
+  if (acceptEncoding.length <= maxRememberedLength) preferences.set(acceptEncoding, preferred)
+  return preferred
 }
 
 /** Bytes of a file; both ends are inclusive. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Cas, Encoding, OpenedObject } from '../infra/cas/cas.ts'
+import { type Encoding, encodings } from '../core/encodings.ts'
+import type { Cas, OpenedObject } from '../infra/cas/cas.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
 import { rulesOf, splitManifest } from '../infra/cas/manifests.ts'
 import { FairQueue } from '../infra/fair-queue.ts'
@@ -47,9 +48,9 @@ const defaultLimits: Required<ContentLimits> = {
   maxBodyBytes: 4 * MiB,
 }
 
-/** How long the absence of a gzip variant is remembered: the blob may be published again under the name of a text. */
+/** How long the absence of a variant is remembered: the blob may be published again under the name of a text. */
 const absentTtlMs = 60_000
-/** Gzip variants of larger files are not remembered: to compare them with their hash they have to be inflated. */
+/** Variants of larger files are not remembered: to compare them with their hash they have to be inflated. */
 const maxInflatedBytes = 4 * MiB
 /** Large files of which it is known that they were asked for lately, so that files which are asked for once do not displace others. */
 const maxAskedFor = 1000
@@ -145,7 +146,7 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
     sizeCalculation: (body) => (typeof body === 'string' ? 0 : body.length) + entryBytes,
     ignoreFetchAbort: true,
     fetchMethod: async (key, _stale, { context: file, options }) => {
-      const encoding = key === file.etags.gzip ? 'gzip' : undefined
+      const encoding = encodings.find((one) => file.etags[one] === key)
       const object = await openObject(cas, file, encoding)
       options.ttl = absentTtlMs
       if (!object) return 'absent'
@@ -156,7 +157,7 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
       const bytes = await object.bytes()
       // checked here, because remembered bytes would outlive the discovery of damage in the storage
       if (!encoding && hashOf(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
-      if (encoding && (await hashOfInflated(bytes)) !== file.sha256) return 'absent'
+      if (encoding && (await hashOfInflated(bytes, encoding, file.size)) !== file.sha256) return 'absent'
       options.ttl = 0
       return bytes
     },

@@ -55,7 +55,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
     else sendPage(exchange, pages.tryAgain)
   }
   return (req, res) => {
-    const exchange: Exchange = { req, res, downloads, overlay: undefined, traffic, siteId: undefined }
+    const exchange: Exchange = { req, res, downloads, overlay: undefined, traffic, siteId: undefined, compressed: false }
     if (log.isLevelEnabled('debug')) logAnswer(exchange, log)
     try {
       answer(exchange)?.catch((error: Error) => fail(exchange, error))
@@ -92,6 +92,7 @@ function createAnswer(options: HandlerOptions): (exchange: Exchange) => Answered
     const known = isUsual ? knownRequests.find(req, rawHost) : undefined
     if (known) {
       exchange.siteId = known.siteId
+      exchange.compressed = known.compressed
       return sendFile(exchange, content, known.file, 200)
     }
     const proof = thumbprint !== undefined && isReading(req) && challengeAnswer(pathOf(req), thumbprint)
@@ -135,6 +136,7 @@ function serveSite(
   const { manifest_sha256, retained_sha256, canonical_urls } = route
   if (manifest_sha256 === null) return sendPage(exchange, pages.notPublished)
   exchange.siteId = route.site_id
+  exchange.compressed = route.compressed
   const wanted = { path, query, manifest_sha256, retained_sha256, canonical_urls, prefix: '' }
   return whenRead(findInDeploy(content, wanted), (found) => {
     // visitors can invent any number of other targets

@@ -19,6 +19,8 @@ interface KnownHost {
 export interface KnownAnswer {
   readonly siteId: string
   readonly file: SiteFile
+  /** Whether its background variants may be used. */
+  readonly compressed: boolean
 }
 
 /**
@@ -55,7 +57,8 @@ export function createKnownRequests(routes: Routes, origins: Pick<Origins, 'toSe
       }
       count += 1
       const known = hosts.get(rawHost)
-      const answer = { siteId: found.route.site_id, file }
+      const { site_id: siteId, compressed } = found.route
+      const answer = { siteId, file, compressed }
       if (known?.found === found) known.answers.set(url, answer)
       else hosts.set(rawHost, { host, found, answers: new Map([[url, answer]]) })
     },

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
+import { type Encoding, mayHaveBackgroundVariants } from '../core/encodings.ts'
 import type { RedirectStatus } from '../core/site-rules/rules.ts'
 import type { OpenedObject } from '../infra/cas/cas.ts'
 import { type Answered, whenRead } from './answered.ts'
-import { acceptsGzip, matchedETag, type Part, parseRange, passesIfMatch } from './conditions.ts'
+import { matchedETag, type Part, parseRange, passesIfMatch, preferredEncodings } from './conditions.ts'
 import type { Content } from './content.ts'
 import type { Downloads } from './downloads.ts'
 import { type Page, pages } from './pages.ts'
@@ -20,6 +21,8 @@ export interface Exchange {
   readonly traffic?: Traffic | undefined
   /** The site whose traffic this is; undefined for previews and for what the platform itself answers. */
   siteId?: string | undefined
+  /** Whether the variants of a deploy that are made in the background may be used. */
+  compressed?: boolean
 }
 
 /** Changes every response of an exchange. */
@@ -84,12 +87,27 @@ export function sendFile(exchange: Exchange, content: Content, file: SiteFile, s
 }
 
 function sendWhole(exchange: Exchange, content: Content, file: SiteFile, status: 200 | 404): Answered {
-  if (!file.mayHaveGzip || !acceptsGzip(exchange.req.headers['accept-encoding']?.toString()))
-    return sendPlain(exchange, content, file, status)
-  return whenRead(content.body(file, 'gzip'), (gzip) => {
-    if (gzip === 'absent') return sendPlain(exchange, content, file, status)
-    if (gzip === 'large') return sendObject(exchange, status, file.gzipHeaders, () => content.open(file, 'gzip'))
-    return sendBuffer(exchange, status, file.gzipHeaders, gzip)
+  if (!file.mayHaveVariants) return sendPlain(exchange, content, file, status)
+  const { all, madeAtOnce } = preferredEncodings(exchange.req.headers['accept-encoding']?.toString())
+  const wanted = exchange.compressed && mayHaveBackgroundVariants(file.size) ? all : madeAtOnce
+  return sendVariant(exchange, content, file, status, wanted)
+}
+
+/** Sends the first of the wanted variants that there is, or plain bytes. */
+function sendVariant(
+  exchange: Exchange,
+  content: Content,
+  file: SiteFile,
+  status: 200 | 404,
+  wanted: readonly Encoding[],
+): Answered {
+  const [encoding] = wanted
+  if (encoding === undefined) return sendPlain(exchange, content, file, status)
+  return whenRead(content.body(file, encoding), (body) => {
+    if (body === 'absent') return sendVariant(exchange, content, file, status, wanted.slice(1))
+    const headers = file.variantHeaders[encoding]
+    if (body === 'large') return sendObject(exchange, status, headers, () => content.open(file, encoding))
+    return sendBuffer(exchange, status, headers, body)
   })
 }
 

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { cachePolicy } from '../core/caching.ts'
+import type { Encoding } from '../core/encodings.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
 import { compressible } from '../core/media.ts'
 import type { PreparedRules } from '../core/site-rules/prepare.ts'
@@ -8,15 +9,20 @@ import { mediaTypeOf } from '../infra/media.ts'
 import { type ETags, etagsOf } from './conditions.ts'
 import { withHeaders } from './site-headers.ts'
 
+type VariantHeaders = Readonly<Record<Encoding, readonly string[]>>
+
+/** Of files without variants. */
+export const noVariants: VariantHeaders = { br: [], zstd: [], gzip: [] }
+
 /** A published file with everything that its responses have in common. Headers are flat lists of names and values. */
 export interface SiteFile extends ManifestEntry {
   readonly etags: ETags
-  /** Whether it is text, of which the storage may keep a gzip variant. */
-  readonly mayHaveGzip: boolean
+  /** Whether it is text, of which the storage may keep variants. */
+  readonly mayHaveVariants: boolean
   /** Headers of every response with the plain bytes, without Content-Length. */
   readonly plainHeaders: readonly string[]
-  /** Headers of every response with the gzip variant, without Content-Length. */
-  readonly gzipHeaders: readonly string[]
+  /** Headers of every response with a variant, without Content-Length. */
+  readonly variantHeaders: VariantHeaders
   /** Headers of a 304, without the ETag. */
   readonly unchangedHeaders: readonly string[]
 }
@@ -32,8 +38,8 @@ export interface SiteFiles {
   get(path: string, at: string, left?: ReadonlySet<string>): SiteFile
 }
 
-/** Roughly what a prepared file takes besides its path: three lists of headers, two ETags, the key. */
-const preparedBytes = 1500
+/** Roughly what a prepared file takes besides its path: five lists of headers, four ETags, the key. */
+const preparedBytes = 2000
 
 /** Prepares files of manifests as they are asked for, and remembers the latest ones of all manifests together. */
 export function createFileCache(maxBytes: number) {
@@ -77,24 +83,25 @@ export function createFileCache(maxBytes: number) {
 export const isOwnAddress = (path: string, at: string) =>
   path === at.slice(1) || path === `${at.slice(1)}.html` || (at.endsWith('/') && path === `${at.slice(1)}index.html`)
 
-const sizeInMemory = ({ path, plainHeaders, gzipHeaders, unchangedHeaders }: SiteFile) =>
+const sizeInMemory = ({ path, plainHeaders, variantHeaders, unchangedHeaders }: SiteFile) =>
   preparedBytes +
   4 * path.length +
-  [...plainHeaders, ...gzipHeaders, ...unchangedHeaders].reduce((sum, text) => sum + text.length, 0)
+  [plainHeaders, ...Object.values(variantHeaders), unchangedHeaders].flat().reduce((sum, text) => sum + text.length, 0)
 
 function prepareFile(entry: ManifestEntry): SiteFile {
   const type = mediaTypeOf(entry.path)
-  const mayHaveGzip = compressible(type)
+  const mayHaveVariants = compressible(type)
   const etags = etagsOf(entry.sha256)
-  const vary = mayHaveGzip ? ['Vary', 'Accept-Encoding'] : []
+  const vary = mayHaveVariants ? ['Vary', 'Accept-Encoding'] : []
   const cacheControl = ['Cache-Control', cachePolicy(entry.path)]
   const headers = ['Content-Type', type, ...cacheControl, ...vary, 'X-Content-Type-Options', 'nosniff']
+  const encoded = (encoding: Encoding) => [...headers, 'ETag', etags[encoding], 'Content-Encoding', encoding]
   return {
     ...entry,
     etags,
-    mayHaveGzip,
+    mayHaveVariants,
     plainHeaders: [...headers, 'ETag', etags.plain, 'Accept-Ranges', 'bytes'],
-    gzipHeaders: [...headers, 'ETag', etags.gzip, 'Content-Encoding', 'gzip'],
+    variantHeaders: mayHaveVariants ? { br: encoded('br'), zstd: encoded('zstd'), gzip: encoded('gzip') } : noVariants,
     unchangedHeaders: [...cacheControl, ...vary],
   }
 }

@@ -10,21 +10,28 @@ import type { SiteFile } from './site-files.ts'
  * @param left the names of headers, in lower case, that are left out
  */
 export function withHeaders(file: SiteFile, headers: readonly AppliedHeader[], left?: ReadonlySet<string>): SiteFile {
-  let [plainHeaders, gzipHeaders, unchangedHeaders] = [file.plainHeaders, file.gzipHeaders, file.unchangedHeaders]
+  let { plainHeaders, variantHeaders, unchangedHeaders } = file
   for (const { name, value } of headers) {
     const lower = name.toLowerCase()
     // every response has it
     if (lower === 'x-content-type-options' || left?.has(lower)) continue
     if (lower === 'content-type') {
       plainHeaders = withType(plainHeaders, value)
-      gzipHeaders = withType(gzipHeaders, value)
+      if (file.mayHaveVariants) variantHeaders = ofEach(variantHeaders, (own) => withType(own, value))
       continue
     }
     plainHeaders = [...plainHeaders, name, value]
-    gzipHeaders = [...gzipHeaders, name, value]
+    if (file.mayHaveVariants) variantHeaders = ofEach(variantHeaders, (own) => [...own, name, value])
     unchangedHeaders = [...unchangedHeaders, name, value]
   }
-  return { ...file, plainHeaders, gzipHeaders, unchangedHeaders }
+  return { ...file, plainHeaders, variantHeaders, unchangedHeaders }
 }
 
 const withType = (headers: readonly string[], type: string) => headers.with(headers.indexOf('Content-Type') + 1, type)
+
+type VariantHeaders = SiteFile['variantHeaders']
+const ofEach = ({ br, zstd, gzip }: VariantHeaders, change: (own: readonly string[]) => readonly string[]): VariantHeaders => ({
+  br: change(br),
+  zstd: change(zstd),
+  gzip: change(gzip),
+})

@@ -2,8 +2,6 @@ import type { Readable } from 'node:stream'
 import type { BackgroundEncoding, Encoding } from '../../core/encodings.ts'
 import { invalid } from '../../core/errors.ts'
 
-export type { Encoding }
-
 export interface StoredObject {
   /** 64 lower-case hex characters. */
   readonly sha256: string

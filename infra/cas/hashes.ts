@@ -57,7 +57,7 @@ const inflateAtOnce: Readonly<Record<Encoding, (variant: Uint8Array) => Buffer>>
  */
 export async function hashOfInflated(
   variant: Uint8Array | Readable,
-  encoding: Encoding = 'gzip',
+  encoding: Encoding,
   maxBytes = Number.POSITIVE_INFINITY,
 ): Promise<string | undefined> {
   const hash = createHash('sha256')

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { acceptsGzip, etagsOf, matchedETag, parseRange, passesIfMatch } from '../../edge/conditions.ts'
+import { etagsOf, matchedETag, parseRange, passesIfMatch, preferredEncodings } from '../../edge/conditions.ts'
 import { openTestEdge, type TestEdge } from './test-edge.ts'
 
 const etags = etagsOf('abc')
@@ -36,24 +36,15 @@ test.each([
   expect(passesIfMatch(header, etags)).toBe(passes)
 })
 
-test.each([
-  [undefined, false],
-  ['', false],
-  ['gzip', true],
-  ['GZIP', true],
-  ['br, gzip;q=0.5', true],
-  ['gzip;q=0', false],
-  ['gzip; q=0.000', false],
-  ['gzip;q=0.001', true],
-  ['*', true],
-  ['*;q=0', false],
-  ['*, gzip;q=0', false],
-  ['*;q=0, gzip', true],
-  ['identity', false],
-  ['br', false],
-  ['gzipped', false],
-])('Accept-Encoding %s allows gzip: %s', (header, allowed) => {
-  expect(acceptsGzip(header)).toBe(allowed)
+test('Accept-Encoding is read once, and a long one each time', () => {
+  const long = `gzip${', x'.repeat(90)}`
+  expect([preferredEncodings('gzip, deflate, br, zstd'), preferredEncodings(long)]).toEqual([
+    { all: ['br', 'zstd', 'gzip'], madeAtOnce: ['gzip'] },
+    { all: ['gzip'], madeAtOnce: ['gzip'] },
+  ])
+  expect(preferredEncodings('gzip, deflate, br, zstd')).toBe(preferredEncodings('gzip, deflate, br, zstd'))
+  expect(preferredEncodings(long)).not.toBe(preferredEncodings(long))
+  expect(preferredEncodings(undefined)).toEqual({ all: [], madeAtOnce: [] })
 })
 
 test.each([

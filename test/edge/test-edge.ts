@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { backgroundEncodings, mayHaveBackgroundVariants } from '../../core/encodings.ts'
 import { compressible } from '../../core/media.ts'
 import { compileRules } from '../../core/site-rules/compile.ts'
 import { type ContentLimits, openContent } from '../../edge/content.ts'
@@ -15,6 +16,7 @@ import type { Traffic } from '../../edge/traffic/traffic.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
+import { encodeBytes } from '../../infra/compression/encode-bytes.ts'
 import { createPermanentTokens } from '../../infra/crypto/permanent-tokens.ts'
 import { createVisits, type Visits } from '../../infra/crypto/visits.ts'
 import { type Listen, openServer } from '../../infra/listen.ts'
@@ -32,11 +34,20 @@ export const log = createLogger('edge', 'silent')
 
 export type Files = Readonly<Record<string, string | Buffer>>
 
-/** Stores files as a deploy of them would: text with its gzip variant. Returns the hash of the manifest. */
-export async function storeFiles(cas: Cas, files: Files): Promise<string> {
+/**
+ * Stores files as a deploy of them would: text with its gzip variant. Returns the hash of the manifest.
+ * @param compressed whether to make the other variants as well
+ */
+export async function storeFiles(cas: Cas, files: Files, compressed = false): Promise<string> {
   const stored = Object.entries(files).map(async ([path, content]) => {
     const object = await cas.put(Buffer.from(content))
-    if (compressible(mediaTypeOf(path))) await cas.encode(object.sha256, 'gzip')
+    const isText = compressible(mediaTypeOf(path))
+    if (isText) await cas.encode(object.sha256, 'gzip')
+    if (isText && compressed && mayHaveBackgroundVariants(object.size)) {
+      for (const encoding of backgroundEncodings) {
+        await cas.putVariant(object.sha256, encoding, await encodeBytes[encoding](Buffer.from(content)))
+      }
+    }
     return { path, ...object }
   })
   const { rules } = compileRules({ redirects: files._redirects?.toString(), headers: files._headers?.toString() })
@@ -145,7 +156,7 @@ export async function openTestEdge(options: TestEdgeOptions = {}) {
     port,
     /** Makes the files what `<subdomain>.plinth.test` serves. */
     async publish(subdomain: string, files: Files, more?: Partial<Route>): Promise<Route> {
-      const route = routeOf(subdomain, await storeFiles(cas, files), more)
+      const route = routeOf(subdomain, await storeFiles(cas, files, more?.compressed), more)
       routes.apply([route], [])
       return route
     },
