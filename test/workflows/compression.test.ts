@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { brotliDecompressSync, zstdDecompressSync } from 'node:zlib'
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { backgroundEncodings, type Encoding, encodings, maxBackgroundBytes } from '../../core/encodings.ts'
@@ -7,6 +7,7 @@ import { sweepGraceMs } from '../../core/limits.ts'
 import { sweepObjects } from '../../services/storage/sweep.ts'
 import { openQueues } from '../../workflows/open.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
+import { ask } from '../edge/test-edge.ts'
 import { deployFiles, makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
@@ -29,7 +30,7 @@ afterAll(async () => {
 
 const hashOf = (content: string | Buffer) => createHash('sha256').update(content).digest('hex')
 const handleOf = (project: TestProject) => temporal.workflow.getHandle(`compress:${project.id}`)
-const decoders = { br: brotliDecompressSync, zstd: zstdDecompressSync }
+const decoders = { br: brotliDecompressSync, zstd: zstdDecompressSync, gzip: gunzipSync }
 
 /** A text that repeats itself at a distance that is too long for gzip: what the other two save is certain. */
 function textOf(seed: string, bytes: number): string {
@@ -98,6 +99,24 @@ describe('after publishing', () => {
     ['a text above the limit', files['large.json'], ['gzip']],
   ])('V17: %s has none', async (_what, content, expected) => {
     expect(await variantsOf(content)).toEqual(expected)
+  })
+
+  test.each([
+    ['gzip, deflate, br, zstd', 'br'],
+    ['gzip, zstd', 'zstd'],
+    ['gzip', 'gzip'],
+  ] as const)('V17: the edge sends it to visitors: %s is answered with %s, and its ETag with 304', async (accept, encoding) => {
+    const { platformDomain, preview } = w.config.urls
+    const host = `${site.subdomain}.${platformDomain}`
+    const visit = (more = {}) =>
+      ask(Number(new URL(preview).port), '/', { host, headers: { 'accept-encoding': accept, ...more } })
+    // notifications of routes arrive a moment later
+    await expect.poll(async () => (await visit()).headers['content-encoding'], soon).toBe(encoding)
+    const { headers, body } = await visit()
+    expect(decoders[encoding](body).toString()).toBe(html)
+    expect([headers.etag, headers.vary]).toEqual([`"${hashOf(html)}-${encoding}"`, 'Accept-Encoding'])
+    const again = await visit({ 'if-none-match': headers.etag })
+    expect([again.status, again.headers.etag]).toEqual([304, headers.etag])
   })
 
   test('the workflow tells operators what it has done, and its history replays', async () => {
