@@ -56,7 +56,7 @@ test('a custom domain redirects to https as soon as it has a certificate, also f
   const request = { url: '/', headers: { 'x-forwarded-proto': 'http' } } as never
   const file = { path: 'index.html' } as never
   if (found) known.remember(request, domain, domain, found, file)
-  expect(known.find(request, domain)).toBe(file)
+  expect(known.find(request, domain)?.file).toBe(file)
   isSecured = true
   expect(known.find(request, domain)).toBeUndefined()
 })
