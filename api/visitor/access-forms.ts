@@ -18,6 +18,12 @@ import type { Deps } from '../context.ts'
 import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
 import { accessRefusalPage } from './access-pages.ts'
 import { isFromSameOrigin, type Place, placeOf, receiveFields } from './access-request.ts'
+import type { KnownHosts } from './known-hosts.ts'
+
+/** What the login pages of closed sites need. */
+export interface AccessDeps extends Deps {
+  readonly hosts: KnownHosts
+}
 
 /** A form of the login page of a closed site. */
 export interface Post {
@@ -63,13 +69,14 @@ export function seeOther(koa: Koa, path: string): void {
   koa.body = ''
 }
 
+const noSite = () => notFound('there is no site at this host')
 export const foreign = () => new AppError('forbidden', 'the form was sent from a page of another site')
 
 /** Answers at the host of a site; what fails becomes a page. */
 export async function answering(deps: Deps, koa: Koa, work: (place: Place, network: string) => Promise<void>): Promise<void> {
   try {
     const place = placeOf(koa, deps.config)
-    if (!place) throw notFound('there is no site at this host')
+    if (!place) throw noSite()
     await work(place, clientNetwork(koa.req))
   } catch (error) {
     const refusal = visibleError(error)
@@ -86,11 +93,16 @@ export async function answering(deps: Deps, koa: Koa, work: (place: Place, netwo
 export const languageOf = (koa: Koa) => preferredLanguage(koa.get('accept-language'))
 
 /** @throws AppError `not_found` at hosts that redirect, to another host or to https */
-export async function siteAt({ admission, config }: Deps, { host, isSecure }: Place, network: string): Promise<SiteAt> {
+export async function siteAt(
+  { admission, config, hosts }: AccessDeps,
+  { host, isSecure }: Place,
+  network: string,
+): Promise<SiteAt> {
   const { platformDomain, base } = config.urls
+  if (!(await hosts.has(host))) throw noSite()
   const site = await findSiteAt(admission.databaseOf({ kind: 'address', id: network }), platformDomain, host)
   const isHttpsOnly = base.startsWith('https:') && (site?.isSecured || host.endsWith(`.${platformDomain}`))
-  if (!site || (isHttpsOnly && !isSecure)) throw notFound('there is no site at this host')
+  if (!site || (isHttpsOnly && !isSecure)) throw noSite()
   return site
 }
 
@@ -109,7 +121,7 @@ interface Entered extends Disposable {
 }
 
 /** @throws AppError as {@link siteAt}; `too_many_requests`, `unavailable` */
-export async function enterSite(deps: Deps, signers: Signers, { place, network }: Arrival): Promise<Entered> {
+export async function enterSite(deps: AccessDeps, signers: Signers, { place, network }: Arrival): Promise<Entered> {
   using entered = new DisposableStack()
   const caller = entered.use(deps.admission.enter({ kind: 'address', id: network }))
   const site = await siteAt(deps, place, network)
@@ -129,7 +141,7 @@ export interface GateForm {
 
 /** Receives a form at the host of a site: only pages of the same origin may send it. */
 export async function receiveForm(
-  deps: Deps,
+  deps: AccessDeps,
   signers: Signers,
   koa: Koa,
   { place, network, modes, take }: GateForm & Arrival,

@@ -8,11 +8,13 @@ import { isUuid } from '../../core/uuid.ts'
 import { gatePaths, proofCookie, visitCookie } from '../../core/visits.ts'
 import { required } from '../../infra/config.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
+import { findKnownHosts } from '../../services/access/find-known-hosts.ts'
 import { loginWithListedCode, requestListedCode } from '../../services/access/listed-login.ts'
 import { loginWithPassword } from '../../services/access/login.ts'
 import { loginMember, requestMemberCode } from '../../services/members/login.ts'
 import type { Deps } from '../context.ts'
 import {
+  type AccessDeps,
   type Answer,
   answering,
   foreign,
@@ -26,6 +28,7 @@ import {
   typedCode,
 } from './access-forms.ts'
 import { isFromSameOrigin } from './access-request.ts'
+import { createKnownHosts } from './known-hosts.ts'
 import { memberForms, memberSiteOf } from './members.ts'
 import { messengerForms, renew } from './messengers.ts'
 import { openPayment, openPrice, paymentForms } from './payments.ts'
@@ -40,7 +43,10 @@ const forms: readonly GateForm[] = [
 ]
 
 /** The forms of the login pages of closed sites, at the hosts of these sites: only pages of the same origin may send them. */
-export function accessRoutes(deps: Deps): Router {
+export function accessRoutes(services: Deps): Router {
+  const { platformDomain } = services.config.urls
+  const hosts = createKnownHosts((unknown) => findKnownHosts(services.db, platformDomain, unknown))
+  const deps: AccessDeps = { ...services, hosts }
   const secretKey = required(deps.config.secretKey, 'PLINTH_SECRET_KEY')
   const signers = { visits: createVisits(secretKey), proofs: createVisits(secretKey, 'proof') }
   const router = new Router({ strict: true, sensitive: true })

@@ -5,8 +5,8 @@ import { isUuid } from '../../core/uuid.ts'
 import { gatePaths, visitCookie, visitCookies } from '../../core/visits.ts'
 import { beginMessengerLogin, findBegunLogin, loginWithMessenger } from '../../services/messengers/logins.ts'
 import { renewVisit } from '../../services/messengers/renew.ts'
-import type { Deps } from '../context.ts'
 import {
+  type AccessDeps,
   type Answer,
   type Arrival,
   enterSite,
@@ -55,7 +55,7 @@ async function takeMessengerCode({ services, lock, place, network, fields }: Pos
 }
 
 /** Renews the visit of a subscriber, to whom the edge has shown the way here. */
-export async function renew(deps: Deps, signers: Signers, koa: Koa, { place, network }: Arrival): Promise<void> {
+export async function renew(deps: AccessDeps, signers: Signers, koa: Koa, { place, network }: Arrival): Promise<void> {
   using entered = await enterSite(deps, signers, { place, network })
   const { site, services } = entered
   const { lock } = site

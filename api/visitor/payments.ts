@@ -4,8 +4,8 @@ import type { GateState } from '../../infra/gate/state.ts'
 import { beginPayment } from '../../services/payments/begin.ts'
 import { showPayment } from '../../services/payments/page.ts'
 import { findPayer } from '../../services/payments/payer.ts'
-import type { Deps } from '../context.ts'
 import {
+  type AccessDeps,
   type Answer,
   type Arrival,
   enterSite,
@@ -40,21 +40,21 @@ const cookiesIn = ({ koa, place }: Post) => ({
 })
 
 /** The page of a payment, to which the form and the provider lead. */
-export const openPayment = (deps: Deps, signers: Signers, koa: Koa, arrival: Arrival) =>
+export const openPayment = (deps: AccessDeps, signers: Signers, koa: Koa, arrival: Arrival) =>
   openPage(deps, signers, koa, arrival, async (post, email) => {
     const { outcome, to = '/' } = await showPayment(post.services, memberSiteOf(post), email, koa.query.back !== undefined)
     show(deps, { ...post, to }, { outcome, asked: { kind: 'pay', email } })
   })
 
 /** The page with the price, also for members who are inside and pay for the next period. */
-export const openPrice = (deps: Deps, signers: Signers, koa: Koa, arrival: Arrival) =>
+export const openPrice = (deps: AccessDeps, signers: Signers, koa: Koa, arrival: Arrival) =>
   openPage(deps, signers, koa, arrival, async (post, email) => {
     const state: GateState = post.site.terms.price ? { kind: 'pay', email } : { kind: 'pay_owner', email }
     show(deps, post, { outcome: { kind: 'page', state }, asked: { kind: 'pay', email } })
   })
 
 async function openPage(
-  deps: Deps,
+  deps: AccessDeps,
   signers: Signers,
   koa: Koa,
   { place, network }: Arrival,

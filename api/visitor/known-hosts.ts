@@ -1,0 +1,52 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import { unavailable } from '../../core/errors.ts'
+
+/** How many hosts are remembered; one takes about 200 bytes. */
+const maxKnown = 50_000
+/** How long, because hosts can be removed from their sites. */
+const knownMs = 600_000
+/** How many hosts wait for the next look-up at most; looking all of them up takes less than 0.1 s. */
+const maxWaiting = 10_000
+const lookUpGapMs = 1000
+
+export interface KnownHosts {
+  /**
+   * Whether a site has the host, or had it within the last ten minutes.
+   * @throws AppError `unavailable` when too many unknown hosts are asked for, and whatever the look-up throws
+   */
+  has(host: string): Promise<boolean>
+}
+
+/**
+ * Remembers the hosts of sites, so that invented ones cost the database next to nothing: those that are not remembered are looked up together,
+ * at most once a second. The first is looked up at once.
+ */
+export function createKnownHosts(findKnown: (hosts: readonly string[]) => Promise<ReadonlySet<string>>): KnownHosts {
+  const known = new LRUCache<string, true>({ max: maxKnown, ttl: knownMs })
+  let waiting = new Set<string>()
+  let next: Promise<ReadonlySet<string>> | undefined
+  let lookedUpAt = Number.NEGATIVE_INFINITY
+
+  async function lookUp(): Promise<ReadonlySet<string>> {
+    await pause(Math.max(0, lookedUpAt + lookUpGapMs - performance.now()))
+    lookedUpAt = performance.now()
+    const hosts = [...waiting]
+    waiting = new Set()
+    next = undefined
+    const found = await findKnown(hosts)
+    for (const host of found) known.set(host, true)
+    return found
+  }
+
+  return {
+    async has(host) {
+      if (known.get(host)) return true
+      if (waiting.size >= maxWaiting && !waiting.has(host))
+        throw unavailable('too many unknown hosts are asked for; try again in a second', 1, 'busy')
+      waiting.add(host)
+      next ??= lookUp()
+      return (await next).has(host)
+    },
+  }
+}
