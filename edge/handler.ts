@@ -6,10 +6,10 @@ import { encodePath, parseRequestPath, type RequestTarget } from '../core/reques
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
 import type { Route } from '../services/feeds/routes.ts'
+import { createAddressLimit, maxDownloadsOfAddress, maxRequestsOfAddress } from './address-limit.ts'
 import { type Answered, whenRead } from './answered.ts'
 import type { Content } from './content.ts'
 import { createDeliveries, type DeliveryOptions } from './deliveries.ts'
-import { createDownloads } from './downloads.ts'
 import { createGate, type GateOptions } from './gate.ts'
 import { createKnownRequests } from './known-requests.ts'
 import { createOrigins } from './origins.ts'
@@ -43,7 +43,8 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
 /** Answers visitors of sites. Each request looks up its route once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log, traffic } = options
-  const downloads = createDownloads()
+  const downloads = createAddressLimit(maxDownloadsOfAddress)
+  const requests = createAddressLimit(maxRequestsOfAddress)
   const answer = createAnswer(options)
   const report = failureReporter(log)
   function fail(exchange: Exchange, error: Error): void {
@@ -57,8 +58,13 @@ export function createHandler(options: HandlerOptions): RequestListener {
   return (req, res) => {
     const exchange: Exchange = { req, res, downloads, overlay: undefined, traffic, siteId: undefined, compressed: false }
     if (log.isLevelEnabled('debug')) logAnswer(exchange, log)
+    if (requests.isFull(req)) return sendPage(exchange, pages.tooManyRequests)
     try {
-      answer(exchange)?.catch((error: Error) => fail(exchange, error))
+      const waiting = answer(exchange)
+      // what memory has answered is over by now, unless its reader has fallen behind
+      const end = waiting || req.socket.writableLength > 0 ? requests.start(req) : undefined
+      if (end) res.on('close', end)
+      waiting?.catch((error: Error) => fail(exchange, error))
     } catch (error) {
       fail(exchange, error as Error)
     }

@@ -81,5 +81,9 @@ export const pages = {
     'Retry-After',
     '10',
   ]),
+  tooManyRequests: textPage(429, 'Too many requests from your address are under way. Try again when some are done.', [
+    'Retry-After',
+    '2',
+  ]),
   preconditionFailed: textPage(412, 'The file has changed.'),
 } as const satisfies Record<string, Page>

@@ -3,10 +3,10 @@ import { pipeline } from 'node:stream/promises'
 import { type Encoding, mayHaveBackgroundVariants } from '../core/encodings.ts'
 import type { RedirectStatus } from '../core/site-rules/rules.ts'
 import type { OpenedObject } from '../infra/cas/cas.ts'
+import type { AddressLimit } from './address-limit.ts'
 import { type Answered, whenRead } from './answered.ts'
 import { matchedETag, type Part, parseRange, passesIfMatch, preferredEncodings } from './conditions.ts'
 import type { Content } from './content.ts'
-import type { Downloads } from './downloads.ts'
 import { type Page, pages } from './pages.ts'
 import type { SiteFile } from './site-files.ts'
 import type { Traffic } from './traffic/traffic.ts'
@@ -15,7 +15,7 @@ import type { Traffic } from './traffic/traffic.ts'
 export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly downloads: Downloads
+  readonly downloads: AddressLimit
   /** Set for previews and closed sites, whose responses differ; the prepared headers of a file are shared by all responses. */
   overlay?: Overlay | undefined
   readonly traffic?: Traffic | undefined

@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
-import { maxDownloadsOfAddress } from '../../edge/downloads.ts'
+import { maxDownloadsOfAddress, maxRequestsOfAddress } from '../../edge/address-limit.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { ask, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
 
@@ -190,6 +191,36 @@ describe('reading', () => {
     for (const { leave } of stalled) leave()
     await expect.poll(() => counts.open).toBe(0)
     expect((await edge.ask('/large.bin', { headers: from('2001:db8:1:2::ffff') })).status).toBe(200)
+  })
+
+  test('52: more than 512 requests of one address that wait for the storage are refused, until some are answered; others are not', async () => {
+    const { promise: answers, resolve: answer } = Promise.withResolvers<void>()
+    let opens = 0
+    const wrap = (cas: Cas): Cas => ({
+      ...cas,
+      async open(sha256, encoding) {
+        opens += 1
+        await answers
+        return await cas.open(sha256, encoding)
+      },
+    })
+    await using edge = await openTestEdge({ wrap })
+    const manifest = await storeFiles(edge.cas, { 'index.html': 'home' })
+    edge.routes.apply([routeOf('site', manifest)], [])
+    const from = (client: string) => ({ headers: { 'x-forwarded-for': client } })
+    // addresses of one IPv6 network
+    const waiting = Array.from({ length: maxRequestsOfAddress }, (_, i) => edge.ask('/', from(`2001:db8:1:2::${i.toString(16)}`)))
+    await expect.poll(() => opens).toBeGreaterThan(0)
+    await expect.poll(async () => (await Promise.race([edge.ask('/', from('2001:db8:1:2::ffff')), pause(200)]))?.status).toBe(429)
+    const refused = await edge.ask('/', from('2001:db8:1:2::ffff'))
+    expect([refused.headers['retry-after'], refused.headers['cache-control']]).toEqual(['2', 'no-store'])
+    const other = edge.ask('/', from('2001:db8:1:3::1'))
+    answer()
+    expect((await other).status).toBe(200)
+    // those that were asked in between may have taken the place of one of them
+    const statuses = (await Promise.all(waiting)).map(({ status }) => status)
+    expect(statuses.filter((status) => status !== 200).length).toBeLessThan(20)
+    expect((await edge.ask('/', from('2001:db8:1:2::ffff'))).status).toBe(200)
   })
 
   test('one object under two names is sent with the type of each', async () => {

@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http'
+import { networkOf } from '../core/client-network.ts'
+
+/**
+ * Requests of one address that wait at once, for the storage or for a visitor who does not read. Those that memory answers are not counted, so
+ * that an office behind one address stays far below it. It is above the limit of downloads, so that large files never keep an address from small
+ * ones.
+ */
+export const maxRequestsOfAddress = 512
+/** Downloads of large files by one address at once. Each holds an open file and a connection for as long as its visitor reads or pauses. */
+export const maxDownloadsOfAddress = 256
+
+/** Limits what each client address has under way at once. */
+export interface AddressLimit {
+  /**
+   * Counts something until the returned function is called.
+   * @returns undefined when the address has reached its limit
+   */
+  start(request: IncomingMessage): (() => void) | undefined
+  /** Whether the address has reached its limit. */
+  isFull(request: IncomingMessage): boolean
+}
+
+export function createAddressLimit(most: number): AddressLimit {
+  const counts = new Map<string, number>()
+  const isFull = (client: string) => (counts.get(client) ?? 0) >= most
+  return {
+    // costs nothing while nobody waits
+    isFull: (request) => counts.size > 0 && isFull(clientOf(request)),
+    start(request) {
+      const client = clientOf(request)
+      if (isFull(client)) return undefined
+      counts.set(client, (counts.get(client) ?? 0) + 1)
+      return () => {
+        const rest = (counts.get(client) ?? 0) - 1
+        if (rest > 0) counts.set(client, rest)
+        else counts.delete(client)
+      }
+    },
+  }
+}
+
+/** Caddy is the only peer, and sets the header to exactly one address. Requests without it, which come from this machine, count as one address. */
+function clientOf({ headers, socket }: IncomingMessage): string {
+  const [forwarded = ''] = [headers['x-forwarded-for']].flat()
+  return networkOf(forwarded || (socket.remoteAddress ?? ''))
+}
