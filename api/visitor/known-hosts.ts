@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { LRUCache } from 'lru-cache'
 import { unavailable } from '../../core/errors.ts'
 
 /** How many hosts are remembered; one takes about 200 bytes. */
@@ -23,10 +22,20 @@ export interface KnownHosts {
  * at most once a second. The first is looked up at once.
  */
 export function createKnownHosts(findKnown: (hosts: readonly string[]) => Promise<ReadonlySet<string>>): KnownHosts {
-  const known = new LRUCache<string, true>({ max: maxKnown, ttl: knownMs })
+  /** Until when each is remembered, the oldest first. */
+  const known = new Map<string, number>()
   let waiting = new Set<string>()
   let next: Promise<ReadonlySet<string>> | undefined
   let lookedUpAt = Number.NEGATIVE_INFINITY
+
+  function remember(host: string): void {
+    known.delete(host)
+    known.set(host, performance.now() + knownMs)
+    for (const oldest of known.keys()) {
+      if (known.size <= maxKnown) break
+      known.delete(oldest)
+    }
+  }
 
   async function lookUp(): Promise<ReadonlySet<string>> {
     await pause(Math.max(0, lookedUpAt + lookUpGapMs - performance.now()))
@@ -35,13 +44,13 @@ export function createKnownHosts(findKnown: (hosts: readonly string[]) => Promis
     waiting = new Set()
     next = undefined
     const found = await findKnown(hosts)
-    for (const host of found) known.set(host, true)
+    for (const host of found) remember(host)
     return found
   }
 
   return {
     async has(host) {
-      if (known.get(host)) return true
+      if (performance.now() < (known.get(host) ?? 0)) return true
       if (waiting.size >= maxWaiting && !waiting.has(host))
         throw unavailable('too many unknown hosts are asked for; try again in a second', 1, 'busy')
       waiting.add(host)
