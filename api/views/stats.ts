@@ -3,7 +3,7 @@ import type { TopKind } from '../../core/traffic.ts'
 import { maxLivePaths } from '../../services/stats/live.ts'
 import { maxTopRows, minShownHits, type TopRow } from '../../services/stats/tops.ts'
 
-export const date = z.iso.date()
+export const date = z.iso.date().meta({ maxLength: 10 })
 const count = z.int().min(0)
 
 const counts = {
