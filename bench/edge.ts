@@ -9,6 +9,7 @@ import { startGateServers } from './edge/gate-servers.ts'
 import { connections, h2load, host, isInstalled, type Load, wrk } from './edge/load.ts'
 import { ruleCase, startRuleServers } from './edge/rule-servers.ts'
 import { type MeasuredServer, startServers } from './edge/servers.ts'
+import { startTrafficServers } from './edge/traffic-servers.ts'
 import { median } from './statistics.ts'
 import { watchStolen } from './stolen.ts'
 
@@ -16,7 +17,8 @@ import { watchStolen } from './stolen.ts'
 // The servers take turns within each case of each round, and ratios are taken within a round, so that a busy machine disturbs all alike.
 // With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
 // With --closed it is measured beside itself, with an open site and with a closed one whose visitors have logged in.
-//   npm run bench edge -- [--rules | --closed] [--seconds 2] [--rounds 5] [--json <file>]
+// With --traffic it is measured beside itself, without and with counting what it answers for the statistics.
+//   npm run bench edge -- [--rules | --closed | --traffic] [--seconds 2] [--rounds 5] [--json <file>]
 
 const { values } = parseArgs({
   options: {
@@ -24,12 +26,13 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '5' },
     rules: { type: 'boolean', default: false },
     closed: { type: 'boolean', default: false },
+    traffic: { type: 'boolean', default: false },
     json: { type: 'string', default: join(tmpdir(), 'plinth-bench-edge.json') },
   },
 })
 const seconds = Number(values.seconds)
 const rounds = Number(values.rounds)
-const isAlone = values.rules || values.closed
+const isAlone = values.rules || values.closed || values.traffic
 
 const files = [
   { path: '/', file: 'index.html', bytes: 4096 },
@@ -82,8 +85,10 @@ const folder = join(dir, 'files')
 await mkdir(join(folder, 'assets'), { recursive: true })
 for (const { file, bytes } of files) await writeFile(join(folder, file), Buffer.alloc(bytes, `${file} `))
 
-const start = values.closed ? startGateServers : values.rules ? startRuleServers : startServers
-const servers = await start({ files: folder, dir, stack })
+const start = [values.closed && startGateServers, values.rules && startRuleServers, values.traffic && startTrafficServers].find(
+  (start) => start !== false,
+)
+const servers = await (start ?? startServers)({ files: folder, dir, stack })
 for (const server of servers) await check(server)
 
 /** The loads of each case and server, one of each round. */

@@ -6,6 +6,7 @@ import { openContent } from '../../edge/content.ts'
 import { edgeLimits } from '../../edge/edge.ts'
 import { createHandler } from '../../edge/handler.ts'
 import { openRouteTable } from '../../edge/routes.ts'
+import { openTraffic } from '../../edge/traffic/traffic.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
 import { readSiteRules } from '../../infra/cas/site-rules.ts'
@@ -16,10 +17,10 @@ import { noTerms } from '../../services/feeds/locks.ts'
 import { benchKey } from './key.ts'
 
 // The edge with one site, `bench.plinth.test`, that has the files of a folder. Listens on a unix socket and on a port, which it prints.
-//   node bench/edge/plinth-server.ts <folder> <socket> [<epoch of the lock>]
-// The folder may have a `_redirects`. With an epoch, the site is closed with a password.
+//   node bench/edge/plinth-server.ts <folder> <socket> [<epoch of the lock>] [<database> <site id>]
+// The folder may have a `_redirects`. With an epoch, the site is closed with a password. With a database, requests are counted there.
 
-const [, , folder = '', socket = '', epoch] = process.argv
+const [, , folder = '', socket = '', epoch = '', databaseUrl = '', site_id = 'bench'] = process.argv
 const platformDomain = 'plinth.test'
 
 await using opened = new AsyncDisposableStack()
@@ -44,7 +45,7 @@ const state = {
   compressed: true,
   version: 1,
 }
-const site = { site_id: 'bench', subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
+const site = { site_id, subdomain: 'bench', ...state, deploy_id: 'bench', manifest_sha256 }
 const nothing = { previews: [], permanent: [], former: [], domains: [], delivery_files: [], delivery_page: null }
 const without = {
   expires_at: null,
@@ -55,13 +56,16 @@ const without = {
   terms: noTerms,
   brand: null,
 }
-const lock = epoch === undefined ? null : ({ mode: 'password', epoch, ...without } as const)
+const lock = epoch === '' ? null : ({ mode: 'password', epoch, ...without } as const)
 routes.replaceAll([{ ...site, ...nothing, lock }])
 const confirm = () => routes.setConnected(true)
 confirm()
 opened.adopt(setInterval(confirm, 5000), clearInterval)
 const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
-const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), visits: createVisits(benchKey), log })
+const counting = { dir: join(dir, 'traffic'), databaseUrl, secretKey: benchKey, log }
+const traffic = databaseUrl === '' ? undefined : opened.use(openTraffic(counting))
+const visits = createVisits(benchKey)
+const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), visits, traffic, log })
 opened.use(await openServer(handler, { path: socket }, edgeLimits))
 const { port } = opened.use(await openServer(handler, { port: 0 }, edgeLimits))
 process.stdout.write(`${port}\n`)
