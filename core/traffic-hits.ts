@@ -67,10 +67,12 @@ export function pagePathOf(rawTarget: string): string {
   return '/'
 }
 
+const plain = /^[\x20-\x7e]*$/
+
 /** A text as a value of the tops: without control characters and halves of characters, and not too long. */
 export function topValueOf(text: string): string {
   const short = text.length > maxTopValueLength ? text.slice(0, maxTopValueLength) : text
-  return short.toWellFormed().replace(/\p{Cc}/gu, '\ufffd')
+  return plain.test(short) ? short : short.toWellFormed().replace(/\p{Cc}/gu, '\ufffd')
 }
 
 /** The host of a `Referer`; undefined when there is none or it is not of the web. */

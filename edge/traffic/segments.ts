@@ -49,24 +49,28 @@ interface Content {
 export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): Promise<Segments> {
   await mkdir(join(dir, streamId), { recursive: true, mode: 0o700 })
   const fileOf = (stream: string, number: number) => join(dir, stream, `${String(number).padStart(12, '0')}.json`)
-  /** The sizes of waiting segments by number, of each stream. Ids of streams and numbers grow with time. */
-  const streams = new Map<string, Map<number, number>>()
-  for (const stream of (await readdir(dir)).filter((name) => uuid.test(name)).sort()) {
-    streams.set(stream, await sizesOf(join(dir, stream)))
-  }
+  const streams = await readStreams(dir)
   const own = streams.get(streamId) ?? new Map<number, number>()
   let bytes = [...streams.values()].flatMap((sizes) => [...sizes.values()]).reduce((sum, size) => sum + size, 0)
   let newest: Segments['newest']
+  const recent = createRecent()
 
   function forget(stream: string, number: number): void {
-    bytes -= streams.get(stream)?.get(number) ?? 0
+    const size = streams.get(stream)?.get(number) ?? 0
+    bytes -= size
     streams.get(stream)?.delete(number)
+    if (stream === streamId) recent.delete(number, size)
   }
 
   async function setAside(stream: string, number: number, reason: string): Promise<void> {
     onLost({ stream_id: stream, segment: number, reason })
     await rename(fileOf(stream, number), join(dir, `${stream}-${number}.bad`)).catch(() => undefined)
     forget(stream, number)
+  }
+
+  async function loadBatch(stream: string, number: number): Promise<TrafficBatch | undefined> {
+    const known = stream === streamId ? recent.get(number) : undefined
+    return known ?? (await load(stream, number))?.batch
   }
 
   async function load(stream: string, number: number): Promise<Content | undefined> {
@@ -100,6 +104,7 @@ export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): 
       own.set(number, size)
       streams.set(streamId, own)
       bytes += size
+      recent.add(number, batch, size)
     },
     get bytes() {
       return bytes
@@ -109,7 +114,7 @@ export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): 
         const oldest = await oldestStream()
         if (!oldest) return undefined
         const [stream, sizes] = oldest
-        const run = await readRun(sizes, maxSegments, (number) => load(stream, number))
+        const run = await readRun(sizes, maxSegments, (number) => loadBatch(stream, number))
         if (run) return { streamId: stream, ...run }
       }
     },
@@ -133,7 +138,7 @@ function emptyWhenUnreadable(error: NodeJS.ErrnoException): string {
 async function readRun(
   sizes: ReadonlyMap<number, number>,
   maxSegments: number,
-  load: (number: number) => Promise<Content | undefined>,
+  load: (number: number) => Promise<TrafficBatch | undefined>,
 ): Promise<Omit<Run, 'streamId'> | undefined> {
   const [first = 0] = sizes.keys()
   const batches: TrafficBatch[] = []
@@ -142,11 +147,37 @@ async function readRun(
     const size = sizes.get(number)
     bytes += size ?? 0
     if (size === undefined || (batches.length > 0 && bytes > maxRunBytes)) break
-    const content = await load(number)
-    if (!content) break
-    batches.push(content.batch)
+    const batch = await load(number)
+    if (!batch) break
+    batches.push(batch)
   }
   return batches.length > 0 ? { first, batches } : undefined
+}
+
+/** What this edge wrote lately, so that it need not be read again. */
+function createRecent() {
+  const batches = new Map<number, TrafficBatch>()
+  let bytes = 0
+  return {
+    get: (number: number) => batches.get(number),
+    add(number: number, batch: TrafficBatch, size: number) {
+      if (bytes + size > maxRunBytes) return
+      batches.set(number, batch)
+      bytes += size
+    },
+    delete(number: number, size: number) {
+      if (batches.delete(number)) bytes -= size
+    },
+  }
+}
+
+/** The sizes of waiting segments by number, of each stream. Ids of streams and numbers grow with time. */
+async function readStreams(dir: string): Promise<Map<string, Map<number, number>>> {
+  const streams = new Map<string, Map<number, number>>()
+  for (const stream of (await readdir(dir)).filter((name) => uuid.test(name)).sort()) {
+    streams.set(stream, await sizesOf(join(dir, stream)))
+  }
+  return streams
 }
 
 async function sizesOf(folder: string): Promise<Map<number, number>> {

@@ -12,6 +12,8 @@ export interface Shipper {
   run(stop: AbortSignal): Promise<void>
 }
 
+/** How long segments are gathered for one transaction, of which every one costs a few milliseconds. */
+const gatherMs = 500
 const firstRetryMs = 100
 const maxRetryMs = 2000
 /** Failures that follow each other are reported once in this time. */
@@ -64,6 +66,7 @@ export function createShipper(segments: Segments, store: Pick<TrafficStore, 'app
           await shipAll()
           retryMs = firstRetryMs
           await Promise.race([woken.promise, stopped])
+          await pause(gatherMs, stop)
         } catch (error) {
           reportFailure(error)
           await pause(retryMs, stop)
