@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { TrafficBatch } from '../../core/traffic.ts'
 import { openKeyring } from '../../infra/crypto/seal.ts'
 import { openDatabase } from '../../infra/db/database.ts'
@@ -18,15 +19,32 @@ export interface TrafficStore extends AsyncDisposable {
   agreeOnSalts(known: ReadonlyMap<string, Buffer>, days: readonly string[]): Promise<ReadonlyMap<string, Buffer>>
 }
 
+/** An edge that knows the salts tries to store its segments at least this often. */
+const othersFirstMs = 3000
+
 /** Connects when it is used for the first time, and again after an idle time. @param secretKey PLINTH_SECRET_KEY */
 export function openTrafficStore(databaseUrl: string, secretKey: Uint8Array): TrafficStore {
   const { db, ...database } = openDatabase(databaseUrl)
   const keyring = openKeyring(secretKey)
+  let agreed: ReadonlyMap<string, Buffer> = new Map()
+  let hasFailed = false
+  let isUncertain = false
   return {
-    apply: (streamId, first, batches) => applyBatches(db, streamId, first, batches),
+    async apply(streamId, first, batches) {
+      // a crash of PostgreSQL has emptied the table of salts, and an edge that starts now would make others
+      if (hasFailed) await rememberSalts(db, keyring, agreed)
+      hasFailed = true
+      await applyBatches(db, streamId, first, batches)
+      hasFailed = false
+    },
     async agreeOnSalts(known, days) {
+      // PostgreSQL may be back from a crash: an edge that knows the salts should write them before this one makes others
+      if (isUncertain) await pause(othersFirstMs)
+      isUncertain = agreed.size === 0
       await rememberSalts(db, keyring, known)
-      return await knownSalts(db, keyring, days)
+      agreed = await knownSalts(db, keyring, days)
+      isUncertain = false
+      return agreed
     },
     [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
   }

@@ -1,8 +1,10 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { moscowDay } from '../../core/traffic-days.ts'
 import { openKeyring } from '../../infra/crypto/seal.ts'
 import { openDatabase } from '../../infra/db/database.ts'
+import { openTrafficStore } from '../../services/feeds/traffic-store.ts'
 import { knownSalts, rememberSalts } from '../../services/feeds/visitor-salts.ts'
 import { createDatabase } from '../database.ts'
 
@@ -37,6 +39,22 @@ test('K02: a salt that a crash of PostgreSQL took is written again by an edge th
   await rememberSalts(opened.db, keyring, new Map([[today, randomBytes(32)]]), now)
   expect(await knownSalts(opened.db, keyring, [today])).toEqual(salts)
   expect(await opened.db.selectFrom('visitor_salts').select('day').execute()).toEqual([{ day: today }])
+})
+
+test('K02: an edge whose PostgreSQL was away writes its salts again before it goes on', async () => {
+  await using database = await createDatabase()
+  const secretKey = randomBytes(32)
+  const day = moscowDay(Date.now())
+  await using store = openTrafficStore(database.url, secretKey)
+  const salts = await store.agreeOnSalts(new Map(), [day])
+  await database.forbidConnections(true)
+  const apply = () => store.apply(randomUUID(), 1, [{ at: 0, sites: [], live: [] }])
+  await expect(apply()).rejects.toThrow()
+  await database.forbidConnections(false)
+  await using opened = openDatabase(database.url)
+  await sql`truncate visitor_salts`.execute(opened.db)
+  await apply()
+  expect(await knownSalts(opened.db, openKeyring(secretKey), [day])).toEqual(salts)
 })
 
 test('a salt that was sealed with an unknown key is replaced once', async () => {

@@ -1,14 +1,21 @@
+import { join } from 'node:path'
 import { openEdge } from '../../edge/edge.ts'
 import { openCas } from '../../infra/cas/open.ts'
 import { createLogger } from '../../infra/log.ts'
 
-// An edge as a process of its own, which can be stopped and killed. Sends the port on which it listens.
+// An edge as a process of its own, which can be stopped and killed. Sends the port on which it listens. It counts its traffic when it is given a
+// secret key in base64.
 
-const [, , urls = '', storage = '', snapshotDir = ''] = process.argv
+const [, , urls = '', storage = '', snapshotDir = '', key] = process.argv
+const counting = (secretKey: Buffer) => ({
+  trafficDir: join(snapshotDir, 'traffic'),
+  certificates: { secretKey, listen: { port: 0 }, isPlatformHost: () => false, isLocalAuthority: false },
+})
 const edge = await openEdge({
   ...(JSON.parse(urls) as { platformDomain: string; baseUrl: string; previewUrl: string; databaseUrl: string }),
   cas: await openCas(storage),
   snapshotDir,
+  ...(key === undefined ? {} : counting(Buffer.from(key, 'base64'))),
   listen: { port: 0 },
   log: createLogger('edge', 'silent'),
 })
