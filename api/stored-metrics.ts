@@ -3,6 +3,7 @@ import { sourceKinds } from '../core/deploy.ts'
 import type { Db } from '../infra/db/database.ts'
 import { countUnendedDeploys } from '../services/builds/permits.ts'
 import { allBuildMinutes, listBuildTotals } from '../services/projects/usage.ts'
+import { readDroppedHits } from '../services/stats/dropped.ts'
 import { readStorageHealth } from '../services/storage/health.ts'
 import { waitingMessages } from '../services/workflow-messages.ts'
 import { buildOutcomes } from '../workflows/contract/builds.ts'
@@ -10,7 +11,13 @@ import { buildOutcomes } from '../workflows/contract/builds.ts'
 /** The metrics that PostgreSQL holds, in a registry of their own, because they are left out while it is away. */
 export function createStoredMetrics(db: Db) {
   const registry = new Registry()
-  const setters = [queueMetrics(registry), buildMetrics(registry), messageMetrics(registry), storageMetrics(registry)]
+  const setters = [
+    queueMetrics(registry),
+    buildMetrics(registry),
+    messageMetrics(registry),
+    storageMetrics(registry),
+    statsMetrics(registry),
+  ]
   return {
     registry,
     async read(now: Date): Promise<void> {
@@ -23,14 +30,15 @@ export function createStoredMetrics(db: Db) {
 type Figures = Awaited<ReturnType<typeof readFigures>>
 
 async function readFigures(db: Db, now: Date) {
-  const [unended, totals, minutes, messages, storage] = await Promise.all([
+  const [unended, totals, minutes, messages, storage, droppedHits] = await Promise.all([
     countUnendedDeploys(db),
     listBuildTotals(db),
     allBuildMinutes(db, now),
     waitingMessages(db),
     readStorageHealth(db),
+    readDroppedHits(db),
   ])
-  return { now, unended, totals, minutes, messages, storage }
+  return { now, unended, totals, minutes, messages, storage, droppedHits }
 }
 
 const secondsSince = (time: Date | null | undefined, now: Date) =>
@@ -132,4 +140,12 @@ function storageMetrics(registry: Registry) {
     unverifiedShare.set(1 - storage.verified_prefixes / 256)
     verificationAge.set(secondsSince(storage.oldest, now))
   }
+}
+
+function statsMetrics(registry: Registry) {
+  const dropped = gaugesIn(registry)(
+    'plinth_stats_dropped_hits',
+    'Requests that the statistics of sites lack, counted since the start of each edge that stored any within a month.',
+  )
+  return ({ droppedHits }: Figures): void => dropped.set(droppedHits)
 }

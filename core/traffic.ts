@@ -50,6 +50,8 @@ export interface LiveTraffic {
 export interface TrafficBatch {
   /** When it was counted, in milliseconds. */
   readonly at: number
+  /** The hits that the edge could not count since its start. */
+  readonly dropped_hits?: number
   readonly sites: readonly SiteTraffic[]
   readonly live: readonly LiveTraffic[]
 }

@@ -102,7 +102,7 @@ function createDrain(options: CollectorOptions, draining: Draining, stop: AbortS
       const classified = classify(hit)
       if (classified) tally.add(classified)
     })
-    const batch = tally.batch(Date.now(), visitors)
+    const batch = { ...tally.batch(Date.now(), visitors), dropped_hits: ring.dropped }
     const number = ring.segment + 1
     if (!(await persist(() => segments.write(number, end, batch), report, stop))) return 'failed'
     ring.release(end, number)

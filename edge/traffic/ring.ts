@@ -218,6 +218,11 @@ export class RingReader {
     Atomics.add(this.#views.header, words.dropped, hits)
   }
 
+  /** The hits that were not counted since the memory was made, modulo 2^32. */
+  get dropped(): number {
+    return Atomics.load(this.#views.header, words.dropped) >>> 0
+  }
+
   /** Frees everything without counting it. */
   drop(): void {
     let hits = 0

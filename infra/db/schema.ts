@@ -738,6 +738,7 @@ interface TrafficStreams {
   stream_id: string
   applied: number
   applied_at: Date
+  dropped_hits: Generated<number>
 }
 
 interface TrafficDays {

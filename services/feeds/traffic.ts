@@ -37,7 +37,12 @@ export async function applyBatches(
     if (fresh.length === 0) return now
     await addDays(tx, mergeDays(fresh), now)
     await addLive(tx, fresh, now)
-    await tx.updateTable('traffic_streams').set({ applied: last, applied_at: now }).where('stream_id', '=', streamId).execute()
+    const dropped_hits = Math.max(stream.dropped_hits, ...fresh.map((batch) => batch.dropped_hits ?? 0))
+    await tx
+      .updateTable('traffic_streams')
+      .set({ applied: last, applied_at: now, dropped_hits })
+      .where('stream_id', '=', streamId)
+      .execute()
     return stream.applied_at
   })
   // about once a minute for each edge

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tarGz } from '../infra/archives.ts'
 import { makeSite } from '../make.ts'
@@ -55,6 +56,15 @@ test('every figure has a help text and a type', async () => {
   }
   expect(names).toContain('process_resident_memory_bytes')
   expect(await figure('plinth_build_slots')).toBe(3)
+})
+
+test('K02: hits that edges could not count are seen', async () => {
+  expect(await figure('plinth_stats_dropped_hits')).toBe(0)
+  for (const dropped_hits of [2, 3]) {
+    const stream = { stream_id: randomUUID(), applied: 1, applied_at: new Date(), dropped_hits }
+    await w.db.insertInto('traffic_streams').values(stream).execute()
+  }
+  expect(await figure('plinth_stats_dropped_hits')).toBe(5)
 })
 
 test('B07 Z03: the queue of builds and its age are seen while it waits, the totals and minutes when it has ended', async () => {

@@ -10,6 +10,7 @@ import { writeChecked } from '../../../edge/checked-json.ts'
 import { createRing, droppedHits, type Hit, hitFlags, RingWriter } from '../../../edge/traffic/ring.ts'
 import { openTraffic, startThread, type ThreadData, type ThreadMessage } from '../../../edge/traffic/traffic.ts'
 import { type Db, openDatabase } from '../../../infra/db/database.ts'
+import { readDroppedHits } from '../../../services/stats/dropped.ts'
 import { createDatabase, type TestDatabase } from '../../database.ts'
 import { chrome, hitOf } from './hits.ts'
 
@@ -223,6 +224,11 @@ test('K02: beyond their bound on disk new hits are dropped and counted, and old 
     .where('site_id', '=', counting.site)
     .execute()
   expect(pages).toEqual([{ value: '/old' }])
+  // the next segment says how many
+  const thread = counting.start()
+  counting.add({ target: '/next' })
+  await until(async () => expect(await readDroppedHits(db)).toBe(7))
+  await stop(thread)
 })
 
 test.each([
