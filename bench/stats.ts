@@ -115,17 +115,18 @@ async function rollUp(db: Db): Promise<void> {
   for (const table of tables) await sql`vacuum ${sql.table(table)}`.execute(db)
 }
 
-/** A site with a hundred values of each kind and their remainder on each of 365 days; half of them are the same every day. */
+/** A site with as many values of each kind as 365 days keep, and their remainder; half of those of a day are the same every day. */
 async function fillYear(db: Db, site_id: string, from: string): Promise<void> {
   await sql`
-    insert into traffic_days (site_id, day, views, rolled_up)
-    select ${site_id}, ${from}::date + n, 1000, true from generate_series(0, 364) n`.execute(db)
+    insert into traffic_days (site_id, day, views, kept_values)
+    select ${site_id}, ${from}::date + n, 1000, case when n < 330 then 30 else 100 end from generate_series(0, 364) n`.execute(db)
   await sql`
     insert into traffic_tops (site_id, day, kind, value, hits, visitors)
     select ${site_id}, ${from}::date + n, kind,
-      case when rank = 101 then '(other)' when rank <= 50 then '/articles/of-every-day/' || rank else '/articles/of-one-day/' || rank || '/' || n end,
+      case when rank = 101 then '(other)' when rank % 2 = 0 then '/articles/of-every-day/' || rank else '/articles/of-one-day/' || rank || '/' || n end,
       1000 / rank, 500 / rank
-    from generate_series(0, 364) n, generate_series(1, 101) rank, unnest(${topKinds}::text[]) kind`.execute(db)
+    from generate_series(0, 364) n, generate_series(1, 101) rank, unnest(${topKinds}::text[]) kind
+    where rank = 101 or rank <= case when n < 330 then 30 else 100 end`.execute(db)
   await sql`analyze traffic_tops`.execute(db)
 }
 

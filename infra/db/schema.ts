@@ -752,7 +752,7 @@ interface TrafficDays {
   human_visitors: Generated<number>
   human_bytes: Generated<number>
   seen_keys: Generated<number>
-  rolled_up: Generated<boolean>
+  kept_values: number | null
 }
 
 interface ActivityDays {

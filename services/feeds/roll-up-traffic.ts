@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { otherValues } from '../../core/traffic.ts'
 import { moscowDay, statsPeriodMs } from '../../core/traffic-days.ts'
 import type { Keyring } from '../../infra/crypto/seal.ts'
@@ -16,8 +16,10 @@ const saltAheadMs = 12 * hourMs
 const keyPeriodMs = lateMs + 10 * 60_000
 /** A watermark that has not moved for this long can go: its segments are too old to be counted twice. */
 const streamPeriodMs = maxAgeMs + 24 * hourMs
-/** Values of one kind that a past day keeps. */
-const maxPastValues = 100
+/** How many values of one kind a past day keeps at first, and how many an old one, so that the tops of a year can be read at once. */
+const pastValues = 100
+const oldValues = 30
+const oldMs = 35 * 24 * hourMs
 /** Days of sites in one transaction. */
 const daysAtOnce = 50
 
@@ -33,7 +35,7 @@ interface RollUp {
 
 /**
  * Makes the salts of today and, from 12 hours before, of tomorrow; deletes those of past days. Deletes the keys of visitors of days that are over,
- * cuts the tops of these days to the first hundred, and deletes days that are older than {@link statsPeriodMs}. All in small steps; may be
+ * cuts the tops of these days to the first hundred and later to the first thirty, and deletes days that are older than {@link statsPeriodMs}. All in small steps; may be
  * repeated, and run beside edges that add.
  */
 export async function rollUpTraffic({
@@ -52,7 +54,9 @@ export async function rollUpTraffic({
   const overBefore = dayBefore(keyPeriodMs)
   const keys = await deleteInSteps(db, 'traffic_seen', sql`day < ${overBefore}`)
   await deleteOldLive(db, now)
-  const days = await repeat(() => db.transaction().execute((tx) => rollUpDays(tx, overBefore)))
+  const cut = (before: string, from: number | null, to: number) =>
+    repeat(() => db.transaction().execute((tx) => cutDays(tx, before, from, to)))
+  const days = (await cut(overBefore, null, pastValues)) + (await cut(dayBefore(oldMs), pastValues, oldValues))
   const old_days = await repeat(() => db.transaction().execute((tx) => deleteOldDays(tx, dayBefore(statsPeriodMs))))
   await deleteInSteps(db, 'traffic_streams', sql`applied_at < ${new Date(now.getTime() - streamPeriodMs)}`, 'skip')
   return { keys, days, old_days }
@@ -67,9 +71,12 @@ async function repeat(step: () => Promise<number>): Promise<number> {
   }
 }
 
-/** Cuts the tops of some days that are over; the hits of the other values go to one row. A segment that comes later has them cut again. */
-async function rollUpDays(tx: Db, overBefore: string): Promise<number> {
-  const due = await lockDays(tx, overBefore, [false])
+/**
+ * Cuts the tops of some days from one number of values to another; the hits of the other values go to one row. A segment that comes later has them
+ * cut again.
+ */
+async function cutDays(tx: Db, before: string, from: number | null, to: number): Promise<number> {
+  const due = await lockDays(tx, before, from === null ? sql<boolean>`kept_values is null` : sql<boolean>`kept_values = ${from}`)
   if (due.length === 0) return 0
   // a statement of its own, which sees what was added before the lock
   await sql`
@@ -80,20 +87,20 @@ async function rollUpDays(tx: Db, overBefore: string): Promise<number> {
     removed as (
       delete from traffic_tops t using ranked
       where t.site_id = ranked.site_id and t.day = ranked.day and t.kind = ranked.kind and t.value = ranked.value
-        and ranked.rank > ${maxPastValues}
+        and ranked.rank > ${to}
       returning t.site_id, t.day, t.kind, t.hits),
     folded as (
       insert into traffic_tops as total (site_id, day, kind, value, hits, visitors)
       select site_id, day, kind, ${otherValues}, sum(hits), 0 from removed group by site_id, day, kind order by site_id, day, kind
       on conflict (site_id, day, kind, value) do update set hits = total.hits + excluded.hits)
-    update traffic_days set rolled_up = true from ${listed(due)}
+    update traffic_days set kept_values = ${to} from ${listed(due)}
     where traffic_days.site_id = one.site_id and traffic_days.day = one.day`.execute(tx)
   return due.length
 }
 
 /** Deletes some days with their tops. */
 async function deleteOldDays(tx: Db, before: string): Promise<number> {
-  const due = await lockDays(tx, before, [true, false])
+  const due = await lockDays(tx, before)
   if (due.length === 0) return 0
   for (const table of ['traffic_tops', 'traffic_days'] as const)
     await sql`
@@ -104,11 +111,11 @@ async function deleteOldDays(tx: Db, before: string): Promise<number> {
 type SiteDay = { readonly site_id: string; readonly day: string }
 
 /** Locks some days against edges that add to them. Those that are locked are left for the next time. */
-const lockDays = (tx: Db, before: string, rolledUp: readonly boolean[]): Promise<SiteDay[]> =>
+const lockDays = (tx: Db, before: string, which: RawBuilder<boolean> = sql<boolean>`true`): Promise<SiteDay[]> =>
   tx
     .selectFrom('traffic_days')
     .select(['site_id', 'day'])
-    .where('rolled_up', 'in', rolledUp)
+    .where(which)
     .where('day', '<', before)
     .limit(daysAtOnce)
     .forUpdate()

@@ -105,7 +105,7 @@ async function upsertDays(tx: Db, counted: readonly CountedDay[]): Promise<void>
       views = total.views + excluded.views, visitors = total.visitors + excluded.visitors, bytes = total.bytes + excluded.bytes,
       human_views = total.human_views + excluded.human_views, human_visitors = total.human_visitors + excluded.human_visitors,
       human_bytes = total.human_bytes + excluded.human_bytes, seen_keys = total.seen_keys + excluded.seen_keys,
-      rolled_up = false`.execute(tx)
+      kept_values = null`.execute(tx)
 }
 
 const topsOf = ({ day: { site_id, day, tops }, topVisitors }: CountedDay): CountedTop[] =>

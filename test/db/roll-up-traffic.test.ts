@@ -112,6 +112,17 @@ test('a past day keeps the hundred first values of each kind and the hits of all
   expect(again.reduce((sum, { hits }) => sum + hits, 0)).toBe((250 * 251) / 2 + 1 + (120 * 121) / 2 - 1 + 3)
 })
 
+test('after five weeks a day keeps the thirty first values of each kind and the hits of all', async () => {
+  await apply(noon, traffic({ tops: pages(250) }))
+  await rollUp(new Date(noon.getTime() + 35 * dayMs))
+  expect(await tops()).toHaveLength(101)
+  await rollUp(new Date(noon.getTime() + 36 * dayMs))
+  const cut = await tops()
+  expect(cut).toHaveLength(31)
+  expect(cut.at(-1)).toMatchObject({ value: '/220', hits: 221 })
+  expect(cut.reduce((sum, { hits }) => sum + hits, 0)).toBe((250 * 251) / 2)
+})
+
 test('roll-ups that run beside each other, beside edges, and are repeated lose no hit', async () => {
   const batches = Array.from({ length: 12 }, (_, n) => traffic({ tops: pages(100 + n * 10), day: n % 2 ? day : '2026-11-22' }))
   const late = after(3 * 3_600_000)
