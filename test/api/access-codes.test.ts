@@ -405,7 +405,7 @@ test('E02: a visitor who leaves before the answer gets the code as well', async 
     outgoing.on('error', () => undefined)
     outgoing.end(form)
     await once(outgoing, 'finish')
-    await pause(4 * i)
+    await pause(10 * 2 ** i)
     outgoing.destroy()
   }
   const codes = () => w.db.selectFrom('access_codes').select('email').where('site_id', '=', site.id).execute()

@@ -218,7 +218,9 @@ describe('a link that does not open', () => {
   })
 
   test('more guesses than may wait are all answered, and none opens', async () => {
-    const guesses = Array.from({ length: 1200 }, (_, i) => edge.ask(`/${tokens('guess', i)}/`, { host }))
+    // of several addresses, each of which may only have so many requests waiting
+    const from = (i: number) => ({ 'x-forwarded-for': `198.51.100.${i % 10}` })
+    const guesses = Array.from({ length: 1200 }, (_, i) => edge.ask(`/${tokens('guess', i)}/`, { host, headers: from(i) }))
     expect((await Promise.all(guesses)).every((answer) => answer.status === 404)).toBe(true)
   })
 })
