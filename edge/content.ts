@@ -43,7 +43,7 @@ const defaultLimits: Required<ContentLimits> = {
   manifestBytes: 48 * MiB,
   smallManifestBytes: 256 * 1024,
   fileBytes: 16 * MiB,
-  bodyBytes: 96 * MiB,
+  bodyBytes: 64 * MiB,
   smallBodyBytes: 256 * 1024,
   maxBodyBytes: 4 * MiB,
 }
