@@ -395,6 +395,8 @@ test('E02: the email is in the language of the page', async () => {
 
 test('E02: a visitor who leaves before the answer gets the code as well', async () => {
   const emails = await Promise.all(Array.from({ length: 6 }, () => list()))
+  // the first visit of a host may wait a second until the host is looked up
+  await ask((await list()).email)
   for (const [i, { email }] of emails.entries()) {
     const form = new URLSearchParams({ email, to: '/' }).toString()
     const headers = { host: site.host, origin: site.url, 'x-forwarded-for': newAddress(), 'content-length': `${form.length}` }
@@ -410,7 +412,7 @@ test('E02: a visitor who leaves before the answer gets the code as well', async 
   }
   const codes = () => w.db.selectFrom('access_codes').select('email').where('site_id', '=', site.id).execute()
   // those that left first may have sent nothing
-  await expect.poll(async () => (await codes()).length).toBeGreaterThan(0)
+  await expect.poll(async () => (await codes()).length).toBeGreaterThan(1)
   for (const { email } of await codes()) expect(await codeTo(email)).toMatch(/^\d{6}$/)
 })
 
