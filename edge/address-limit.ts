@@ -40,8 +40,10 @@ export function createAddressLimit(most: number): AddressLimit {
   }
 }
 
+const clientOf = (request: IncomingMessage) => networkOf(clientAddress(request))
+
 /** Caddy is the only peer, and sets the header to exactly one address. Requests without it, which come from this machine, count as one address. */
-function clientOf({ headers, socket }: IncomingMessage): string {
-  const [forwarded = ''] = [headers['x-forwarded-for']].flat()
-  return networkOf(forwarded || (socket.remoteAddress ?? ''))
+export function clientAddress({ headers, socket }: IncomingMessage): string {
+  const forwarded = headers['x-forwarded-for']
+  return (typeof forwarded === 'string' && forwarded) || (socket.remoteAddress ?? '')
 }

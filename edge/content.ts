@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { type Encoding, encodings } from '../core/encodings.ts'
 import type { Cas, OpenedObject } from '../infra/cas/cas.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
 import { rulesOf, splitManifest } from '../infra/cas/manifests.ts'
+import { sha256Hex } from '../infra/crypto/sha256.ts'
 import { FairQueue } from '../infra/fair-queue.ts'
 import { createFileCache, type SiteFile, type SiteFiles } from './site-files.ts'
 
@@ -85,7 +85,7 @@ function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content,
   async function readFiles(sha256: string, manifest: OpenedObject): Promise<LoadedFiles> {
     const bytes = await manifest.bytes()
     const parts = splitManifest(bytes)
-    if (!parts || hashOf(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
+    if (!parts || sha256Hex(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
     const memoryBytes = bytes.length + preparedRulesFactor * (parts.rules?.length ?? 0)
     return { files: filesOf(sha256, parts.files, rulesOf(parts)), memoryBytes }
   }
@@ -156,7 +156,7 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
       }
       const bytes = await object.bytes()
       // checked here, because remembered bytes would outlive the discovery of damage in the storage
-      if (!encoding && hashOf(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
+      if (!encoding && sha256Hex(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
       if (encoding && (await hashOfInflated(bytes, encoding, file.size)) !== file.sha256) return 'absent'
       options.ttl = 0
       return bytes
@@ -195,5 +195,3 @@ async function openObject(cas: Cas, file: SiteFile, encoding?: Encoding): Promis
   await object.close()
   throw new Error(`the object ${file.sha256} has ${object.size} bytes instead of ${file.size}`)
 }
-
-const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')

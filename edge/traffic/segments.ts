@@ -31,7 +31,7 @@ export interface SegmentsOptions {
   readonly dir: string
   /** Of this edge. */
   readonly streamId: string
-  /** Told about segments that are lost. */
+  /** Hears of segments that are lost. */
   readonly onLost: (segment: { readonly stream_id: string; readonly segment: number; readonly reason: string }) => void
 }
 

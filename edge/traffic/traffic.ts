@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { fileKindOf } from '../../core/traffic-hits.ts'
 import type { Logger } from '../../infra/log.ts'
+import { clientAddress } from '../address-limit.ts'
 import { createRing, droppedHits, type Hit, hitFlags, RingWriter } from './ring.ts'
 
 /** Counts what visitors of sites are answered. */
@@ -148,9 +149,7 @@ function createRecord(writer: RingWriter, now: () => number): Traffic['record'] 
     hit.target = url
     hit.userAgent = headers['user-agent'] ?? ''
     hit.referer = headers.referer ?? ''
-    // Caddy is the only peer, and sets the header to exactly one address
-    const forwarded = headers['x-forwarded-for']
-    hit.address = (typeof forwarded === 'string' && forwarded) || (req.socket.remoteAddress ?? '')
+    hit.address = clientAddress(req)
     writer.append(hit)
   }
 }

@@ -14,7 +14,7 @@ export interface ShownDeploy {
 
 export interface Freshness {
   /**
-   * Waits until every live edge serves the newest active one of the deploys, so that whoever reads `active` gets its pages. It waits only for an
+   * Waits until every live edge serves the newest active one of the deploys, so that a client that reads `active` gets its pages. It waits only for an
    * activation of the last second, for a second at the most, until the signal is aborted, and not at all when PostgreSQL does not answer. To be
    * called outside of transactions. It never throws.
    */

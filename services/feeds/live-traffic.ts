@@ -3,7 +3,7 @@ import type { LiveTraffic, TrafficBatch } from '../../core/traffic.ts'
 import { isUuid } from '../../core/uuid.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { deleteInSteps } from '../../infra/db/delete-in-steps.ts'
-import { storedText } from './merge-traffic.ts'
+import { seenKey, storedText } from './merge-traffic.ts'
 
 /** The period that a live view shows. */
 const shownMs = 5 * 60_000
@@ -12,7 +12,6 @@ const keptMs = 10 * 60_000
 const maxVisitorsOfSite = 200
 const maxPathsOfSite = 50
 const maxSites = 2000
-const visitorId = /^[0-9a-f]{24}$/
 
 interface Live {
   readonly visitors: Map<string, number>
@@ -62,7 +61,7 @@ function mergeLive(batches: readonly TrafficBatch[]): Map<string, Live> {
 
 function mergeSite({ visitors, paths }: Live, site: LiveTraffic, at: number): void {
   for (const visitor of site.visitors) {
-    if (visitorId.test(visitor)) visitors.set(visitor, Math.max(at, visitors.get(visitor) ?? 0))
+    if (seenKey.test(visitor)) visitors.set(visitor, Math.max(at, visitors.get(visitor) ?? 0))
   }
   for (const { path, hits } of site.paths) {
     const stored = storedText(path)

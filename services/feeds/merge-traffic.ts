@@ -33,7 +33,8 @@ export interface MergedTop {
 /** Far more than one segment can count. */
 const maxCount = 2 ** 48
 const date = /^\d{4}-\d{2}-\d{2}$/
-const seenKey = /^[0-9a-f]{24}$/
+/** The form of keys and of visitors. */
+export const seenKey = /^[0-9a-f]{24}$/
 
 /**
  * Adds up what several segments counted of each site and day.

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { type BackgroundEncoding, mayHaveBackgroundVariants } from '../../core/encodings.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { compressible } from '../../core/media.ts'
@@ -6,6 +5,7 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { hashOfInflated } from '../../infra/cas/hashes.ts'
 import type { Compressor } from '../../infra/compression/compressor.ts'
 import type { Text, Variants } from '../../infra/compression/encode-bytes.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import { mediaTypeOf } from '../../infra/media.ts'
 import type { Services } from '../services.ts'
 import type { Blob } from './blobs.ts'
@@ -89,7 +89,7 @@ async function readText(cas: Cas, sha256: string, size: number): Promise<Text | 
     return undefined
   }
   const bytes = await object.bytes()
-  if (createHash('sha256').update(bytes).digest('hex') !== sha256) return undefined
+  if (sha256Hex(bytes) !== sha256) return undefined
   const gzip = await cas.open(sha256, 'gzip')
   await gzip?.close()
   return { bytes, smallest: gzip?.size ?? size }

@@ -231,7 +231,7 @@ async function killWhileAnswering(edge: Edge): Promise<number> {
   return Math.round(((all - views) / (all - before)) * tookMs)
 }
 
-test('K02 K07: what two edges answered over midnight is counted exactly, whoever is killed', async () => {
+test('K02 K07: what two edges answered over midnight is counted exactly, whatever is killed', async () => {
   const startMs = Date.now() + 15_000
   const midnight = midnightAfter(startMs + dayMs)
   shiftMs = midnight - (startMs + (seconds / 2) * 1000)

@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => w?.[Symbol.asyncDispose]())
 
-/** What the processes do by themselves, whoever asks: the feeds of the edge, the relay of workflows, and the housekeeping of sessions. */
+/** What the processes do by themselves, without any request: the feeds of the edge, the relay of workflows, and the housekeeping of sessions. */
 const anyText = /./
 const findHosts = /as host from sites/
 const findSite = /find_site_at/
