@@ -15,6 +15,7 @@ import { scheduled } from './registry.ts'
 const retryMs = 5000
 /** How often schedules are checked: a Temporal server that lost its database has lost them too. */
 const lookMs = 60_000
+/** Of creating or updating one. */
 const deadlineMs = 5000
 
 /** Each runs a workflow regularly, never twice at once. */
@@ -37,13 +38,21 @@ const schedules = scheduled.map(
 
 /** Creates missing schedules; with `update`, also updates existing ones. An operator's pause stays. */
 async function ensureSchedules(client: ScheduleClient, update: boolean): Promise<void> {
-  for (const { scheduleId, ...wanted } of schedules) {
-    try {
-      await client.create({ scheduleId, ...wanted })
-    } catch (error) {
-      if (!(error instanceof ScheduleAlreadyRunning)) throw error
-      if (update) await client.getHandle(scheduleId).update(({ state }) => ({ ...wanted, state }))
-    }
+  for (const schedule of schedules) {
+    await client.connection.withDeadline(Date.now() + deadlineMs, () => ensureSchedule(client, schedule, update))
+  }
+}
+
+async function ensureSchedule(
+  client: ScheduleClient,
+  { scheduleId, ...wanted }: (typeof schedules)[number],
+  update: boolean,
+): Promise<void> {
+  try {
+    await client.create({ scheduleId, ...wanted })
+  } catch (error) {
+    if (!(error instanceof ScheduleAlreadyRunning)) throw error
+    if (update) await client.getHandle(scheduleId).update(({ state }) => ({ ...wanted, state }))
   }
 }
 
@@ -57,7 +66,7 @@ export function startSchedules({ address, namespace }: TemporalAddress, log: Log
     let failed = false
     while (!stopped.signal.aborted) {
       try {
-        await connection.withDeadline(Date.now() + deadlineMs, () => ensureSchedules(client, update))
+        await ensureSchedules(client, update)
         update = failed = false
       } catch (error) {
         if (!failed) log.warn({ err: error }, 'schedules wait for Temporal')
