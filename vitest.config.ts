@@ -13,7 +13,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     // of a condition that comes about at once, unless the machine is busy
     expect: { poll: { timeout: 20_000 } },
-    reporters: ['default'],
+    reporters: ['default', './test/flaky-reporter.ts'],
     projects: [
       // these look at their process, its children and its memory; they wait for other programs for a third of their time
       {
