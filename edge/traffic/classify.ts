@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { moscowDay } from '../../core/traffic-days.ts'
 import { type BotReason, countedAs, isProbe, pagePathOf, refererHostOf, sourceOf } from '../../core/traffic-hits.ts'
+import { type Client, type Hit, hitFlags } from './hit.ts'
 import type { Program, Programs } from './programs.ts'
-import { type Hit, hitFlags } from './ring.ts'
 import type { Visitor, Visitors } from './visitors.ts'
 
 /** What a hit counts for. */
@@ -19,8 +19,10 @@ export interface Classified {
   readonly source: string
 }
 
-/** Hosts and referrers that are remembered. */
+/** Hosts, referrers and targets that are remembered. */
 const maxKnown = 5000
+/** Longer targets are looked at each time: few are, and remembering them takes memory. */
+const maxKnownTarget = 200
 const hourMs = 3_600_000
 
 /** Decides what hits count for. It remembers visitors, so hits have to come in their order. */
@@ -28,21 +30,38 @@ export function createClassifier(programs: Programs, visitors: Visitors): (hit: 
   /** By host. A visitor who comes from one host of a site to another has opened the first one before. */
   const sites = new LRUCache<string, string>({ max: maxKnown })
   const refererHosts = new LRUCache<string, { readonly host: string | undefined }>({ max: maxKnown })
+  const pages = new LRUCache<string, Page>({ max: maxKnown })
   const dayOf = createDays()
 
-  function sourceOfHit({ referer, siteId, host }: Hit): string {
-    sites.set(host, siteId)
+  function sourceOfHit(referer: string, { siteId, host }: Client): string {
+    if (sites.get(host) !== siteId) sites.set(host, siteId)
     if (referer === '') return sourceOf(undefined, false)
-    const known = refererHosts.get(referer) ?? { host: refererHostOf(referer) }
-    refererHosts.set(referer, known)
-    return sourceOf(known.host, known.host !== undefined && sites.get(known.host) === siteId)
+    const from = hostOf(referer)
+    return sourceOf(from, from !== undefined && sites.get(from) === siteId)
+  }
+
+  function hostOf(referer: string): string | undefined {
+    const known = refererHosts.get(referer)
+    if (known) return known.host
+    const from = refererHostOf(referer)
+    refererHosts.set(referer, { host: from })
+    return from
+  }
+
+  function pageOf(target: string): Page {
+    const known = pages.get(target)
+    if (known) return known
+    const path = pagePathOf(target)
+    const page = { path, isProbe: isProbe(path, 200), isProbeWhenMissing: isProbe(path, 404) }
+    if (target.length <= maxKnownTarget) pages.set(target, page)
+    return page
   }
 
   function reasonOf(hit: Hit, program: Program, visitor: Visitor, isView: boolean): BotReason | undefined {
     // counted for every view, also for those that have another reason
     const isTooFast = isView && visitors.isTooFast(visitor, hit.atMs)
     if (program.isBot) return 'ua_bot'
-    if (hit.userAgent === '') return 'no_ua'
+    if (hit.client.userAgent === '') return 'no_ua'
     if (!(hit.flags & hitFlags.acceptsLanguage)) return 'no_accept_language'
     if (visitor.isProbing) return 'probe_path'
     if (isTooFast) return 'too_fast'
@@ -51,23 +70,32 @@ export function createClassifier(programs: Programs, visitors: Visitors): (hit: 
 
   return (hit) => {
     const day = dayOf(hit.atMs)
-    const { flags, status, siteId } = hit
+    const { flags, status, bytes, client } = hit
     const counted = countedAs({
       status,
       isHead: (flags & hitFlags.head) !== 0,
       kind: flags & hitFlags.page ? 'page' : flags & hitFlags.download ? 'download' : 'part',
       fromStart: (flags & hitFlags.fromStart) !== 0,
     })
-    const visitor = visitors.of(day, siteId, hit.address, hit.userAgent)
-    const program = programs.of(hit.userAgent)
-    const path = counted === 'nothing' ? '' : pagePathOf(hit.target)
-    if (counted !== 'nothing' && isProbe(path, status)) visitor.isProbing = true
+    const visitor = visitors.of(day, client)
+    const program = programs.of(client.userAgent)
+    const page = counted === 'nothing' ? nowhere : pageOf(hit.target)
+    if (status === 404 ? page.isProbeWhenMissing : page.isProbe) visitor.isProbing = true
     const isView = counted === 'view'
     const reason = reasonOf(hit, program, visitor, isView)
-    const source = isView ? sourceOfHit(hit) : ''
-    return { siteId, day, counted, bytes: hit.bytes, visitor, reason, path, device: program.device, source }
+    const source = isView ? sourceOfHit(hit.referer, client) : ''
+    return { siteId: client.siteId, day, counted, bytes, visitor, reason, path: page.path, device: program.device, source }
   }
 }
+
+/** What a target is about. */
+interface Page {
+  readonly path: string
+  readonly isProbe: boolean
+  readonly isProbeWhenMissing: boolean
+}
+
+const nowhere: Page = { path: '', isProbe: false, isProbeWhenMissing: false }
 
 /** The date in Moscow is computed once an hour. */
 function createDays() {

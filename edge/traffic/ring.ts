@@ -1,25 +1,5 @@
-/** One answered request, as the edge notes it. Texts are cut to {@link maxTextBytes}. */
-export interface Hit {
-  /** When it was answered, in milliseconds. */
-  atMs: number
-  status: number
-  /** A sum of {@link hitFlags}. */
-  flags: number
-  /** Of the body, as far as it was sent. */
-  bytes: number
-  siteId: string
-  host: string
-  /** The raw target of the request. */
-  target: string
-  userAgent: string
-  referer: string
-  address: string
-}
-
-export const hitFlags = { head: 1, page: 2, download: 4, fromStart: 8, acceptsLanguage: 16, prefetch: 32 } as const
-
-/** How much of each text is kept, in bytes. */
-export const maxTextBytes = { siteId: 36, host: 253, target: 1024, userAgent: 512, referer: 512, address: 45 } as const
+import { LRUCache } from 'lru-cache'
+import { type Client, type Hit, maxTextBytes } from './hit.ts'
 
 /** Roughly 15,000 requests of browsers, which is several times what an edge answers between two drains. */
 const ringBytes = 4 * 1024 * 1024
@@ -36,9 +16,14 @@ const words = {
 } as const
 const headerBytes = 64
 
-// A record is 40 bytes of numbers and then its texts; its length is a multiple of eight, so that its numbers are aligned. A record never wraps
-// around: a length of zero says that the rest of the memory is not used.
-const recordBytes = 40
+// A record is 36 bytes of numbers and then its texts; its length is a multiple of eight, so that its numbers are aligned. A record never wraps
+// around: a length of zero says that the rest of the memory is not used. The lengths of the client's four texts are followed by these texts, so
+// that the reader knows a client by this stretch of bytes.
+const clientOffset = 28
+const recordBytes = 36
+
+/** Clients that the reader remembers. Each takes about a kilobyte. */
+const maxKnownClients = 5000
 
 /** Memory that one thread writes and another reads. It outlives both. @param bytes a power of two */
 export function createRing(bytes = ringBytes): SharedArrayBuffer {
@@ -77,13 +62,14 @@ export class RingWriter {
   /** Texts are strings with one byte per character, as those of Node's parser are. @returns false when the ring is full: the hit is counted as dropped */
   append(hit: Readonly<Hit>): boolean {
     const { header, size, shorts, integers, doubles, bytes } = this.#views
-    const site = lengthOf(hit.siteId, maxTextBytes.siteId)
-    const host = lengthOf(hit.host, maxTextBytes.host)
+    const { client } = hit
+    const site = lengthOf(client.siteId, maxTextBytes.siteId)
+    const host = lengthOf(client.host, maxTextBytes.host)
+    const userAgent = lengthOf(client.userAgent, maxTextBytes.userAgent)
+    const address = lengthOf(client.address, maxTextBytes.address)
     const target = lengthOf(hit.target, maxTextBytes.target)
-    const userAgent = lengthOf(hit.userAgent, maxTextBytes.userAgent)
     const referer = lengthOf(hit.referer, maxTextBytes.referer)
-    const address = lengthOf(hit.address, maxTextBytes.address)
-    const length = (recordBytes + site + host + target + userAgent + referer + address + 7) & ~7
+    const length = (recordBytes + site + host + userAgent + address + target + referer + 7) & ~7
 
     let at = this.#head & (size - 1)
     const unused = at + length > size ? size - at : 0
@@ -102,22 +88,22 @@ export class RingWriter {
     shorts[short + 3] = hit.flags
     doubles[(at >> 3) + 1] = hit.atMs
     doubles[(at >> 3) + 2] = hit.bytes
-    shorts[short + 12] = site
-    shorts[short + 13] = host
-    shorts[short + 14] = target
-    shorts[short + 15] = userAgent
-    shorts[short + 16] = referer
+    shorts[short + 12] = target
+    shorts[short + 13] = referer
+    shorts[short + 14] = site
+    shorts[short + 15] = host
+    shorts[short + 16] = userAgent
     shorts[short + 17] = address
     const hostAt = at + recordBytes + site
-    const targetAt = hostAt + host
-    const userAgentAt = targetAt + target
-    const refererAt = userAgentAt + userAgent
-    bytes.latin1Write(hit.siteId, at + recordBytes, site)
-    bytes.latin1Write(hit.host, hostAt, host)
+    const userAgentAt = hostAt + host
+    const addressAt = userAgentAt + userAgent
+    const targetAt = addressAt + address
+    bytes.latin1Write(client.siteId, at + recordBytes, site)
+    bytes.latin1Write(client.host, hostAt, host)
+    bytes.latin1Write(client.userAgent, userAgentAt, userAgent)
+    bytes.latin1Write(client.address, addressAt, address)
     bytes.latin1Write(hit.target, targetAt, target)
-    bytes.latin1Write(hit.userAgent, userAgentAt, userAgent)
-    bytes.latin1Write(hit.referer, refererAt, referer)
-    bytes.latin1Write(hit.address, refererAt + referer, address)
+    bytes.latin1Write(hit.referer, targetAt + target, referer)
 
     this.#head = (this.#head + unused + length) | 0
     Atomics.store(header, words.head, this.#head)
@@ -135,6 +121,8 @@ export class RingWriter {
 /** The only reader. What it has read stays in the ring until it is released. */
 export class RingReader {
   readonly #views: ReturnType<typeof viewsOf>
+  /** By the bytes of their texts with the lengths. */
+  readonly #clients = new LRUCache<string, Client>({ max: maxKnownClients })
 
   constructor(memory: SharedArrayBuffer) {
     this.#views = viewsOf(memory)
@@ -158,24 +146,37 @@ export class RingReader {
   #decode(at: number): Hit {
     const { shorts, doubles, bytes } = this.#views
     const short = at >> 1
+    const textAt = at + recordBytes
+    const clientLength =
+      (shorts[short + 14] ?? 0) + (shorts[short + 15] ?? 0) + (shorts[short + 16] ?? 0) + (shorts[short + 17] ?? 0)
+    const targetAt = textAt + clientLength
+    const refererAt = targetAt + (shorts[short + 12] ?? 0)
+    return {
+      status: shorts[short + 2] ?? 0,
+      flags: shorts[short + 3] ?? 0,
+      atMs: doubles[(at >> 3) + 1] ?? 0,
+      bytes: doubles[(at >> 3) + 2] ?? 0,
+      client: this.#clientOf(at, targetAt),
+      target: bytes.latin1Slice(targetAt, refererAt),
+      referer: bytes.latin1Slice(refererAt, refererAt + (shorts[short + 13] ?? 0)),
+    }
+  }
+
+  #clientOf(at: number, end: number): Client {
+    const { shorts, bytes } = this.#views
+    const key = bytes.latin1Slice(at + clientOffset, end)
+    const known = this.#clients.get(key)
+    if (known) return known
+    const short = at >> 1
     let text = at + recordBytes
     const next = (field: number) => {
       const start = text
       text += shorts[short + field] ?? 0
       return bytes.latin1Slice(start, text)
     }
-    return {
-      status: shorts[short + 2] ?? 0,
-      flags: shorts[short + 3] ?? 0,
-      atMs: doubles[(at >> 3) + 1] ?? 0,
-      bytes: doubles[(at >> 3) + 2] ?? 0,
-      siteId: next(12),
-      host: next(13),
-      target: next(14),
-      userAgent: next(15),
-      referer: next(16),
-      address: next(17),
-    }
+    const client = { siteId: next(14), host: next(15), userAgent: next(16), address: next(17) }
+    this.#clients.set(key, client)
+    return client
   }
 
   /** Frees everything before the position, which is on disk as part of the segment of this number. */

@@ -40,8 +40,7 @@ export function createTally(): Tally {
 
   function tallyOf(siteId: string, day: string): SiteTally {
     const days = sites.get(siteId) ?? []
-    const known = days.find((tally) => tally.day === day)
-    if (known) return known
+    for (const known of days) if (known.day === day) return known
     const sums = { views: 0, bytes: 0, humanViews: 0, humanBytes: 0 }
     const tally = { siteId, day, ...sums, visitors: new Set<Visitor>(), humanVisitors: new Set<Visitor>(), tops: new Map() }
     days.push(tally)
@@ -80,14 +79,20 @@ function addView(tally: SiteTally, { reason, visitor, path, source, device }: Cl
   addTop(tally, 'device', device, visitor)
 }
 
-function addTop({ tops }: SiteTally, kind: TopKind, wanted: string, visitor: Visitor): void {
-  const values = tops.get(kind) ?? new Map<string, Top>()
-  tops.set(kind, values)
-  const value = values.has(wanted) || values.size < maxTopValues ? wanted : otherValues
-  const top = values.get(value) ?? { hits: 0, visitors: new Set<Visitor>() }
-  values.set(value, top)
+function addTop({ tops }: SiteTally, kind: TopKind, value: string, visitor: Visitor): void {
+  const top = tops.get(kind)?.get(value) ?? newTop(tops, kind, value)
   top.hits += 1
   top.visitors.add(visitor)
+}
+
+/** The entry of a value that has none yet, which is that of all others when there are too many. */
+function newTop(tops: SiteTally['tops'], kind: TopKind, wanted: string): Top {
+  const values = tops.get(kind) ?? new Map<string, Top>()
+  tops.set(kind, values)
+  const value = values.size < maxTopValues ? wanted : otherValues
+  const top = values.get(value) ?? { hits: 0, visitors: new Set<Visitor>() }
+  values.set(value, top)
+  return top
 }
 
 type Keys = Pick<Visitors, 'newKey'>

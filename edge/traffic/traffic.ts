@@ -6,7 +6,8 @@ import { Worker } from 'node:worker_threads'
 import { fileKindOf } from '../../core/traffic-hits.ts'
 import type { Logger } from '../../infra/log.ts'
 import { clientAddress } from '../address-limit.ts'
-import { createRing, droppedHits, type Hit, hitFlags, RingWriter } from './ring.ts'
+import { type Hit, hitFlags } from './hit.ts'
+import { createRing, droppedHits, RingWriter } from './ring.ts'
 
 /** Counts what visitors of sites are answered. */
 export interface Traffic {
@@ -130,9 +131,9 @@ function createRecord(writer: RingWriter, now: () => number): Traffic['record'] 
     if (kinds.size < maxKnownTypes) kinds.set(mediaType, flag)
     return flag
   }
-  // one object for all, so that nothing is allocated for a request
-  const numbers = { atMs: 0, status: 0, flags: 0, bytes: 0 }
-  const hit: Hit = { ...numbers, siteId: '', host: '', target: '', userAgent: '', referer: '', address: '' }
+  // the same objects for all, so that nothing is allocated for a request
+  const client = { siteId: '', host: '', userAgent: '', address: '' }
+  const hit: Hit = { atMs: 0, status: 0, flags: 0, bytes: 0, client, target: '', referer: '' }
   return (siteId, req, status, mediaType, bytes) => {
     const { headers, method, url = '' } = req
     hit.atMs = now()
@@ -144,12 +145,12 @@ function createRecord(writer: RingWriter, now: () => number): Traffic['record'] 
       (isPrefetch(headers['sec-purpose'] ?? headers.purpose) ? hitFlags.prefetch : 0) |
       (status === 206 && beginsAtStart(headers.range) ? hitFlags.fromStart : 0)
     hit.bytes = bytes
-    hit.siteId = siteId
-    hit.host = headers.host ?? ''
+    client.siteId = siteId
+    client.host = headers.host ?? ''
+    client.userAgent = headers['user-agent'] ?? ''
+    client.address = clientAddress(req)
     hit.target = url
-    hit.userAgent = headers['user-agent'] ?? ''
     hit.referer = headers.referer ?? ''
-    hit.address = clientAddress(req)
     writer.append(hit)
   }
 }

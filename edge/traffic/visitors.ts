@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { SeenKey, TopKind } from '../../core/traffic.ts'
 import { maxPagesPerSecond } from '../../core/traffic-hits.ts'
+import type { Client } from './hit.ts'
 import type { DaySalts } from './salts.ts'
 
 /** Somebody at one site on one day. */
@@ -16,7 +17,7 @@ export interface Visitor {
 }
 
 export interface Visitors {
-  of(day: string, siteId: string, address: string, userAgent: string): Visitor
+  of(day: string, client: Client): Visitor
   /** Counts a page. @returns whether the visitor opens them faster than a person */
   isTooFast(visitor: Visitor, atMs: number): boolean
   /** The key under which the visitor counts for something; undefined when it was sent today already, as far as this thread remembers. */
@@ -34,17 +35,28 @@ const keyLength = 24
 
 export function createVisitors(salts: DaySalts): Visitors {
   const known = new LRUCache<string, Visitor>({ max: maxKnown })
+  /** The latest visitor of each client. */
+  const ofClients = new LRUCache<Client, { readonly day: string; readonly visitor: Visitor }>({ max: maxKnown })
   let sent = new Set<SeenKey>()
   let sentBefore: ReadonlySet<SeenKey> = new Set()
+
+  function visitorOf(day: string, { siteId, address, userAgent }: Client): Visitor {
+    const who = `${day}\n${siteId}\n${address}\n${userAgent}`
+    const found = known.get(who)
+    if (found) return found
+    // the salt is of one length and the hash is cut, so this is as good as an HMAC, whose keys take ten times as long to set up
+    const id = hash('sha256', `${salts.of(day).toString('hex')}\n${who}`, 'hex').slice(0, keyLength)
+    const visitor = { id, isProbing: false, second: 0, pages: 0 }
+    known.set(who, visitor)
+    return visitor
+  }
+
   return {
-    of(day, siteId, address, userAgent) {
-      const who = `${day}\n${siteId}\n${address}\n${userAgent}`
-      const found = known.get(who)
-      if (found) return found
-      // the salt is of one length and the hash is cut, so this is as good as an HMAC, whose keys take ten times as long to set up
-      const id = hash('sha256', `${salts.of(day).toString('hex')}\n${who}`, 'hex').slice(0, keyLength)
-      const visitor = { id, isProbing: false, second: 0, pages: 0 }
-      known.set(who, visitor)
+    of(day, client) {
+      const latest = ofClients.get(client)
+      if (latest?.day === day) return latest.visitor
+      const visitor = visitorOf(day, client)
+      ofClients.set(client, { day, visitor })
       return visitor
     },
     isTooFast(visitor, atMs) {
@@ -64,6 +76,7 @@ export function createVisitors(salts: DaySalts): Visitors {
       return key
     },
     clear() {
+      ofClients.clear()
       known.clear()
     },
   }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { SiteTraffic, TopKind, TrafficBatch } from '../../../core/traffic.ts'
 import { createClassifier } from '../../../edge/traffic/classify.ts'
+import { type Client, type Hit, hitFlags } from '../../../edge/traffic/hit.ts'
 import { createPrograms } from '../../../edge/traffic/programs.ts'
-import { type Hit, hitFlags } from '../../../edge/traffic/ring.ts'
 import { createSalts } from '../../../edge/traffic/salts.ts'
 import { createTally } from '../../../edge/traffic/tally.ts'
 import { createVisitors } from '../../../edge/traffic/visitors.ts'
@@ -18,7 +18,7 @@ function openCounter(salts = createSalts(Date.now)) {
   }
 }
 
-const count = (...hits: Partial<Hit>[]) => openCounter()(hits.map(hitOf))
+const count = (...hits: Partial<Hit & Client>[]) => openCounter()(hits.map(hitOf))
 const site = ({ sites: [first] }: TrafficBatch): SiteTraffic => {
   if (!first) throw new Error('nothing was counted')
   return first
@@ -26,7 +26,7 @@ const site = ({ sites: [first] }: TrafficBatch): SiteTraffic => {
 const topsOf = ({ tops }: SiteTraffic, kind: TopKind) =>
   Object.fromEntries(tops.filter((top) => top.kind === kind).map(({ value, hits, visitors }) => [value, [hits, visitors.length]]))
 const { page, download, head, acceptsLanguage, prefetch } = hitFlags
-const bots = (...hits: Partial<Hit>[]) => topsOf(site(count(...hits)), 'bot_reason')
+const bots = (...hits: Partial<Hit & Client>[]) => topsOf(site(count(...hits)), 'bot_reason')
 
 test('K02: a browser is a person, with its bytes', () => {
   expect(site(count({}, { flags: acceptsLanguage, bytes: 7 }))).toMatchObject({

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createRing, droppedHits, type Hit, maxTextBytes, RingReader, RingWriter } from '../../../edge/traffic/ring.ts'
+import { type Hit, maxTextBytes } from '../../../edge/traffic/hit.ts'
+import { createRing, droppedHits, RingReader, RingWriter } from '../../../edge/traffic/ring.ts'
 import { hitOf } from './hits.ts'
 
 const openRing = (bytes: number) => {
@@ -9,17 +10,20 @@ const openRing = (bytes: number) => {
 }
 
 /** A hit as it comes out: each text cut, with one byte per character. */
-function kept(hit: Hit): Hit {
-  const cut = (name: keyof typeof maxTextBytes) =>
-    Buffer.from(hit[name].slice(0, maxTextBytes[name]), 'latin1').toString('latin1')
+function kept({ client, target, referer, ...hit }: Hit): Hit {
+  const cut = (name: keyof typeof maxTextBytes, text: string) =>
+    Buffer.from(text.slice(0, maxTextBytes[name]), 'latin1').toString('latin1')
+  const { siteId, host, userAgent, address } = client
   return {
     ...hit,
-    siteId: cut('siteId'),
-    host: cut('host'),
-    target: cut('target'),
-    userAgent: cut('userAgent'),
-    referer: cut('referer'),
-    address: cut('address'),
+    client: {
+      siteId: cut('siteId', siteId),
+      host: cut('host', host),
+      userAgent: cut('userAgent', userAgent),
+      address: cut('address', address),
+    },
+    target: cut('target', target),
+    referer: cut('referer', referer),
   }
 }
 
@@ -34,12 +38,9 @@ const hits = fc.record({
   status: fc.integer({ min: 100, max: 599 }),
   flags: fc.nat(63),
   bytes: fc.nat(2 ** 50),
-  siteId: text(36),
-  host: text(253),
+  client: fc.record({ siteId: text(36), host: text(253), userAgent: text(512), address: text(45) }),
   target: text(1024),
-  userAgent: text(512),
   referer: text(512),
-  address: text(45),
 })
 
 test('K02: what is written is read in its order, around the end of the memory and while it is full', () => {
@@ -114,4 +115,14 @@ test('K02: a hit wakes a reader that waits', async () => {
   writer.append(hitOf())
   await waiting
   await reader.wait(60_000)
+})
+
+test('K02: requests of one client share its object, and texts that only look the same together do not', () => {
+  const { writer, reader } = openRing(4096)
+  for (const host of ['a.test', 'a.test', 'a.tes']) writer.append(hitOf({ host, userAgent: host === 'a.tes' ? 'tM' : 'M' }))
+  const found: Hit[] = []
+  reader.read(3, (hit) => found.push(hit))
+  const [first, second, third] = found.map(({ client }) => client)
+  expect(second).toBe(first)
+  expect(third).toEqual({ ...first, host: 'a.tes', userAgent: 'tM' })
 })
