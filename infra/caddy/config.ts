@@ -155,17 +155,26 @@ const slowBodies = {
 }
 
 /**
- * The routes, in order: challenges of every host to the edge, the api's host, of every other host the links to files and the images of login
- * pages to the edge and the rest of /__svc/ to the api, all other requests to the edge.
+ * Connections to the api that carry form posts; further posts wait in Caddy for one of them. Without a limit a flood on a busy processor opens
+ * thousands, and Node accepts one in each turn of its event loop: posts of others then waited 5 to 10 s, and not only those. No sender can hold
+ * a connection, because a form is smaller than the beginning of a body that Caddy reads before it takes one.
+ */
+const maxFormConnections = 128
+
+/**
+ * The routes, in order: challenges of every host to the edge, the api's host with form posts first, of every other host the links to files and
+ * the images of login pages to the edge and the rest of /__svc/ to the api, all other requests to the edge.
  */
 function routes(config: Config): Json[] {
   const api = proxyTo(config.sockets.api)
+  const forms = proxyTo(config.sockets.api, { max_conns_per_host: maxFormConnections })
   const edge = proxyTo(config.sockets.edge)
   return [
     // the processes refuse TRACE and QUERY with 405, as methods that they know but do not allow
     { match: [{ not: [{ method: [...methods, 'TRACE', 'QUERY'] }] }], handle: [unknownMethod], terminal: true },
     { match: [{ not: [{ method: ['GET', 'HEAD'] }] }], handle: [slowBodies] },
     { match: [{ path: [`${challengePath}*`] }], handle: [edge], terminal: true },
+    { match: [{ host: apiHosts(config), method: ['POST'], path: ['/f/*'] }], handle: [forms], terminal: true },
     { match: [{ host: apiHosts(config) }], handle: [api], terminal: true },
     { match: [{ path: [`${deliveryPath}*`, `${gatePaths.brand}*`] }], handle: [edge], terminal: true },
     { match: [{ path: ['/__svc/*'] }], handle: [api], terminal: true },
@@ -200,7 +209,7 @@ function redirectRoutes(config: Config, base: URL): Json[] {
  * connects to the process, so that a small body that trickles costs the process nothing. It closes the connection of a body that it gives up
  * itself; after a body that the process refused half-read, it would take the rest for another request (seen with 2.11: 26 s instead of 10).
  */
-function proxyTo(socket: string): Json {
+function proxyTo(socket: string, connections: Json = {}): Json {
   return {
     handler: 'reverse_proxy',
     request_buffers: smallBodyBytes,
@@ -212,6 +221,7 @@ function proxyTo(socket: string): Json {
       compression: false,
       // our processes keep idle connections for longer, so none is closed while a request is on its way
       keep_alive: { max_idle_conns_per_host: 512, idle_timeout: '2m' },
+      ...connections,
     },
     // a process that restarts takes no connections for one to two seconds, and while it ends its last answers, which may take eight: its
     // callers wait instead of failing

@@ -1,5 +1,5 @@
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http'
+import { createServer, request as httpRequest, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -186,6 +186,34 @@ describe('with the defaults', () => {
       'x-forwarded-host': 'localhost',
       host: 'localhost',
     })
+  })
+
+  test('47: form posts wait for one of 128 connections to the api, and other requests have connections of their own', async () => {
+    const { api } = entrance.behind
+    const [answer] = api.listeners('request') as RequestListener[]
+    const waiting = new Set<() => void>()
+    let most = 0
+    api.removeAllListeners('request').on('request', (request, response) => {
+      const pass = () => answer?.(request, response)
+      if (request.method !== 'POST') return pass()
+      waiting.add(pass)
+      most = Math.max(most, waiting.size)
+    })
+    try {
+      const posts = Promise.all(Array.from({ length: 200 }, () => entrance.ask('POST', 'http://localhost/f/some-site')))
+      await expect.poll(() => waiting.size, { timeout: 10_000 }).toBe(128)
+      expect((await entrance.ask('GET', 'http://localhost/f/some-site')).status).toBe(200)
+      expect((await entrance.ask('GET', 'http://localhost/api/v1/sites')).status).toBe(200)
+      const passing = setInterval(() => {
+        for (const pass of waiting) pass()
+        waiting.clear()
+      }, 5)
+      const answers = await posts.finally(() => clearInterval(passing))
+      expect(answers.filter(({ status }) => status === 200)).toHaveLength(200)
+      expect(most).toBe(128)
+    } finally {
+      api.removeAllListeners('request').on('request', answer as RequestListener)
+    }
   })
 
   test('a name that is not ours fails its handshake at once and nothing is ordered for it', async () => {
