@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/longest-first.ts'
 
 const oneProcess = ['api', 'client', 'core', 'db', 'edge'].map((folder) => `test/${folder}/**/*.test.ts`)
 
@@ -9,24 +10,19 @@ export default defineConfig({
     exclude: ['test/hostile/**', 'test/generators/**'],
     globalSetup: 'test/global-setup.ts',
     setupFiles: 'test/setup.ts',
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
     // of a condition that comes about at once, unless the machine is busy
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 60_000 } },
     reporters: ['default', './test/flaky-reporter.ts'],
+    sequence: { sequencer: LongestFirst },
+    // files wait for timers, disks and other programs for about half of their time
+    maxWorkers: 4,
     projects: [
-      // these look at their process, its children and its memory; they wait for other programs for a third of their time
-      {
-        test: {
-          name: 'own process',
-          include: ['test/**/*.test.ts'],
-          exclude: oneProcess,
-          maxWorkers: 3,
-          sequence: { groupOrder: 0 },
-        },
-      },
-      // loading the stack and compiling its hot functions takes longer than most of these files
-      { test: { name: 'shared process', include: oneProcess, isolate: false, maxWorkers: 2, sequence: { groupOrder: 1 } } },
+      // these look at their process, its children and its memory
+      { test: { name: 'own process', include: ['test/**/*.test.ts'], exclude: oneProcess } },
+      // loading the stack and compiling its hot functions takes longer than most of these files; they begin when no file of the others waits
+      { test: { name: 'shared process', include: oneProcess, isolate: false } },
     ],
   },
 })

@@ -40,8 +40,15 @@ const operator: Caller = {
   suspended_reason: null,
 }
 
+export interface ListenerDeps extends Deps {
+  readonly operatorToken: string
+  readonly runnerToken: string
+  /** How long hosts wait at most until they are looked up together; a second when absent. */
+  readonly hostLookUpGapMs?: number
+}
+
 /** The control plane. Every request passes the middleware in the order of the last lines, except for posts that are refused before. */
-export function createListener(deps: Deps & { readonly operatorToken: string; readonly runnerToken: string }): RequestListener {
+export function createListener(deps: ListenerDeps): RequestListener {
   const guard = createOperatorGuard(deps.operatorToken)
   const metrics = createMetrics(deps)
   const record = requestRecorder(deps, metrics)
@@ -57,7 +64,7 @@ export function createListener(deps: Deps & { readonly operatorToken: string; re
   })
   const blocks = createPostBlocks()
   const forms = formRoutes(deps, blocks)
-  const access = accessRoutes(deps)
+  const access = accessRoutes(deps, deps.hostLookUpGapMs)
   const hooks = gitHooks(deps)
   const bots = messengerHooks(deps)
   const payments = paymentHooks(deps)

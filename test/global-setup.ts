@@ -40,7 +40,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const admin = new pg.Client({ connectionString: server.url })
   await admin.connect()
   // no test ends this server or its machine, so no commit has to wait until the disk has it
-  for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes']) await admin.query(`alter system set ${setting} = off`)
+  for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes'])
+    await admin.query(`alter system set ${setting} = off`)
   await admin.query('select pg_reload_conf()')
   await admin.query(`create database ${templateDatabase}`)
   await admin.end()

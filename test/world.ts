@@ -224,6 +224,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       spoolDir: join(dir, 'spool'),
       operatorToken,
       runnerToken,
+      // each test has sites of its own, and would wait a second for the first login
+      hostLookUpGapMs: 10,
     })
     // as openServer has it: a shorter one closes connections that a busy test is about to use
     const http = createServer({ keepAliveTimeout: 150_000 }, listener)

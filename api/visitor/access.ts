@@ -43,9 +43,9 @@ const forms: readonly GateForm[] = [
 ]
 
 /** The forms of the login pages of closed sites, at the hosts of these sites: only pages of the same origin may send them. */
-export function accessRoutes(services: Deps): Router {
+export function accessRoutes(services: Deps, hostLookUpGapMs?: number): Router {
   const { platformDomain } = services.config.urls
-  const hosts = createKnownHosts((unknown) => findKnownHosts(services.db, platformDomain, unknown))
+  const hosts = createKnownHosts((unknown) => findKnownHosts(services.db, platformDomain, unknown), hostLookUpGapMs)
   const deps: AccessDeps = { ...services, hosts }
   const secretKey = required(deps.config.secretKey, 'PLINTH_SECRET_KEY')
   const signers = { visits: createVisits(secretKey), proofs: createVisits(secretKey, 'proof') }

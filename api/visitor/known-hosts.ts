@@ -19,9 +19,12 @@ export interface KnownHosts {
 
 /**
  * Remembers the hosts of sites, so that invented ones cost the database next to nothing: those that are not remembered are looked up together,
- * at most once a second. The first is looked up at once.
+ * at most once in `gapMs`, which is a second by default. The first is looked up at once.
  */
-export function createKnownHosts(findKnown: (hosts: readonly string[]) => Promise<ReadonlySet<string>>): KnownHosts {
+export function createKnownHosts(
+  findKnown: (hosts: readonly string[]) => Promise<ReadonlySet<string>>,
+  gapMs = lookUpGapMs,
+): KnownHosts {
   /** Until when each is remembered, the oldest first. */
   const known = new Map<string, number>()
   let waiting = new Set<string>()
@@ -38,7 +41,7 @@ export function createKnownHosts(findKnown: (hosts: readonly string[]) => Promis
   }
 
   async function lookUp(): Promise<ReadonlySet<string>> {
-    await pause(Math.max(0, lookedUpAt + lookUpGapMs - performance.now()))
+    await pause(Math.max(0, lookedUpAt + gapMs - performance.now()))
     lookedUpAt = performance.now()
     const hosts = [...waiting]
     waiting = new Set()
