@@ -1,5 +1,13 @@
 import { setMaxListeners } from 'node:events'
-import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, PostgresQueryCompiler, sql } from 'kysely'
+import {
+  type Expression,
+  Kysely,
+  PostgresDialect,
+  type PostgresPool,
+  type PostgresPoolClient,
+  PostgresQueryCompiler,
+  sql,
+} from 'kysely'
 import pg from 'pg'
 import type { DB } from './schema.ts'
 
@@ -115,15 +123,22 @@ const preparedMark = '/* prepared '
  */
 export const prepared = (name: string) => sql.raw(`${preparedMark}${name} */`)
 
-const nameOf = (text: string) =>
-  text.startsWith(preparedMark) ? { name: text.slice(preparedMark.length, text.indexOf(' */')) } : {}
+/** A query as a {@link prepared} statement. */
+export const prepareQuery = <Row>(name: string, query: Expression<Row>) => sql<Row>`${prepared(name)}${query}`
+
+/** A statement for a connection, with its name if it is {@link prepared}. */
+export const statement = (text: string, values: readonly unknown[]) => ({
+  ...(text.startsWith(preparedMark) && { name: text.slice(preparedMark.length, text.indexOf(' */')) }),
+  text,
+  values: [...values],
+})
 
 function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giveBack: () => void): PostgresPoolClient {
   let silent: unknown
   const query = async (text: string, values: readonly unknown[]) => {
     if (silent !== undefined) throw silent
     try {
-      return await client.query({ ...nameOf(text), text, values: [...values] })
+      return await client.query(statement(text, values))
     } catch (error) {
       if (isSilent(error)) silent = error
       learn(error)

@@ -41,7 +41,8 @@ const refOfDeploy = sql<string | null>`
 
 /**
  * Claims a deploy for a run. Stored files become `building`; a deploy that has to be built stays `queued` until {@link markBuilding}; `ready`
- * (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run.
+ * (built, but never activated) stays. Undefined when another attempt or run owns it or it has ended. May be repeated by the same run, which gets
+ * a deploy that it has published as well.
  */
 export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
   const claimed = await db
@@ -59,8 +60,12 @@ export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<Cl
     .whereRef('sites.id', '=', 'deploys.site_id')
     .where('deploys.id', '=', run.deploy_id)
     .where('deploys.attempt', '=', run.attempt)
-    .where('deploys.status', 'in', ['queued', 'building', 'ready'])
-    .where((eb) => eb.or([eb('deploys.run_id', 'is', null), eb('deploys.run_id', '=', run.run_id)]))
+    .where((eb) =>
+      eb.or([
+        eb('deploys.run_id', 'is', null).and('deploys.status', 'in', ['queued', 'building', 'ready']),
+        eb('deploys.run_id', '=', run.run_id).and('deploys.status', '!=', 'failed'),
+      ]),
+    )
     .returning(['deploys.status', 'deploys.seq', 'deploys.project_id', 'deploys.site_id', 'deploys.activate'])
     .returning(['deploys.source_kind', 'sites.name as site_name'])
     .returning(sql<boolean>`deploys.source_sha256 is not null`.as('has_source'))

@@ -212,6 +212,19 @@ describe('followRoutes', () => {
     expect(state.applied).toBeLessThan(20)
   })
 
+  test('follows one site after its statement is planned once for all', async () => {
+    const site = await makeSite((await makeProject()).id)
+    const { state, sink } = memory()
+    await using _feed = followRoutes(database.url, sink, never)
+    await until(() => expect(state.connected).toBe(true))
+    // PostgreSQL plans a prepared statement anew for its first five executions
+    for (let version = 3; version < 11; version++) {
+      await bumpRoutes(db, { site_id: site })
+      await until(() => expect(state.routes.get(site)?.version).toBe(version))
+    }
+    expect(state.reloads).toBe(1)
+  })
+
   test('a change that no notification told of is found by the poll, even when it was stamped long before its commit', async () => {
     const site = await makeSite((await makeProject()).id)
     const { state, sink } = memory()

@@ -127,6 +127,17 @@ test('E5: a slow deploy never goes live over a later one', async () => {
   expect((await w.call(`GET /api/v1/sites/${site.id}`, { key: owner.key })).body.active_deploy_id).toBe(later.id)
 })
 
+test('X01: a run that is repeated after its worker was lost finds the deploy live, and no other run may claim it', async () => {
+  const site = await makeSite(w, owner)
+  const { id: deploy_id } = await deployFiles(w, owner, site.id, [page('x')])
+  const { run_id } = await w.db.selectFrom('deploys').select('run_id').where('id', '=', deploy_id).executeTakeFirstOrThrow()
+  const { createDeployActivities } = await import('../../workflows/activities/deploys.ts')
+  const activities = createDeployActivities(w)
+  const run = { deploy_id, attempt: 1, run_id: run_id ?? '' }
+  expect(await activities.claimDeploy(run)).toMatchObject({ site_id: site.id, task: { kind: 'none', outcome: 'active' } })
+  expect(await activities.claimDeploy({ ...run, run_id: 'another' })).toBeUndefined()
+})
+
 test('O05 D08: a deploy of the most files that are allowed goes live', async () => {
   const site = await makeSite(w, owner)
   const others = Array.from({ length: maxManifestEntries - 1 }, (_, i) => ({ path: `${i}.txt`, content: `${i}` }))

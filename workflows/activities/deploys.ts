@@ -17,9 +17,10 @@ export function createDeployActivities(services: Services): DeployActivities {
       const { status, has_source, is_stored, ...work } = claimed
       const input = has_source ? await findBuildInput(services, run) : undefined
       log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
-      if (status === 'ready') return { ...work, task: { kind: 'publish' } }
       if (input) return { ...work, task: { kind: 'build', input } }
-      return { ...work, task: { kind: is_stored ? 'keep' : 'fetch' } }
+      if (!is_stored) return { ...work, task: { kind: 'fetch' } }
+      if (status === 'building' && (await finishBuild(services, run, null))?.status !== 'ready') return undefined
+      return { ...work, task: { kind: 'none', outcome: work.activate ? await publishDeploy(services, run) : 'ready' } }
     },
 
     async requestPermit(run) {

@@ -96,12 +96,13 @@ export interface ClaimedWork {
   readonly to_check: boolean
 }
 
+/** The outcome of publishing a ready deploy: it is live, or a later one is. Undefined when the run has lost the deploy. */
+export type Publication = 'active' | 'superseded' | undefined
+
 /** The work until the deploy is ready. */
 export type DeployTask =
-  /** There is none: an earlier attempt has built it. */
-  | { readonly kind: 'publish' }
-  /** Its files are stored already. */
-  | { readonly kind: 'keep' }
+  /** There is none, because its files were stored already: the claim has published it too, if it is to be published. */
+  | { readonly kind: 'none'; readonly outcome: Publication | 'ready' }
   | { readonly kind: 'build'; readonly input: BuildInput }
   /** Its source is still in a repository. */
   | { readonly kind: 'fetch' }
@@ -126,7 +127,10 @@ export const cancelledByOperator = 'the operator cancelled the build; deploy aga
 
 /** Activities of the control queue, implemented in `activities/deploys.ts`. Each may be repeated by the same run. */
 export interface DeployActivities {
-  /** Undefined when another attempt or run owns the deploy, or it has ended. */
+  /**
+   * Undefined when another attempt or run owns the deploy, or it has failed. When there is nothing to build, the deploy is published at once:
+   * each further step would make visitors wait for another 5 ms.
+   */
   claimDeploy(run: DeployRunInput): Promise<ClaimedWork | undefined>
   /** Requests the permit to fetch or build. Undefined when the run has lost the deploy. */
   requestPermit(run: DeployRunInput): Promise<BuildPermit | undefined>
@@ -142,7 +146,7 @@ export interface DeployActivities {
   /** Returns why a deploy has failed that the run does not own. */
   findFailure(deploy: DeployInput): Promise<FailedBuild | undefined>
   /** Publishes a ready deploy, unless a later one is live already. */
-  publishDeploy(run: DeployRunInput): Promise<'active' | 'superseded' | undefined>
+  publishDeploy(run: DeployRunInput): Promise<Publication>
 }
 
 /** Activities of the control queue, implemented in `activities/retention.ts`. */

@@ -58,12 +58,6 @@ export function createDeployProgress({ deploy_id }: DeployRunInput) {
       const files = result.outcome === 'built' ? `, ${counted(result.file_count, 'file')}` : ''
       progress.addStep(build_mode === 'build' ? `✅ built in ${build_seconds} s${files}` : `✅ unpacked without a build${files}`)
     },
-    storing(): void {
-      progress.setStatus('building')
-    },
-    stored(): void {
-      progress.addStep('✅ files stored')
-    },
     previewUpdated(preview: PreviewState): void {
       progress.addStep(previewTexts[preview])
     },

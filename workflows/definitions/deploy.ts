@@ -23,6 +23,7 @@ import {
   type DeployTask,
   type FailedBuild,
   type FinishedBuild,
+  type Publication,
   type RetentionActivities,
 } from '../contract/deploys.ts'
 import type { FetchActivities } from '../contract/fetches.ts'
@@ -39,7 +40,7 @@ const step = (summary: string) =>
     startToCloseTimeout: '15s',
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '5s' },
   })
-const { claimDeploy } = step('claim the deploy, if no other run owns it')
+const { claimDeploy } = step('claim the deploy, if no other run owns it, and publish it if its files are stored')
 const { requestPermit } = step('request a permit: one build of a site at a time, a few of a project')
 const { markBuilding } = step('queued → building: a runner has begun')
 const { finishBuild } = step('building → ready or failed, within the storage quota')
@@ -93,14 +94,19 @@ export async function deploy(input: DeployInput): Promise<DeployReport> {
   if (!work) return await lost(run, progress)
   progress.claimed(work)
 
-  if (work.task.kind !== 'publish') {
-    const finished = await building.run(() => finish(run, work, progress))
-    if (!finished) return await lost(run, progress)
-    if (finished.status === 'failed') return await failed(work, finished, progress)
-    if (finished.preview) progress.previewUpdated(finished.preview)
+  const { task } = work
+  if (task.kind === 'none') {
+    const { outcome } = task
+    return await CancellationScope.nonCancellable(() => conclude(run, work, outcome, progress))
   }
+  const finished = await building.run(() => build(run, work, task, progress))
+  if (!finished) return await lost(run, progress)
+  if (finished.status === 'failed') return await failed(work, finished, progress)
+  if (finished.preview) progress.previewUpdated(finished.preview)
   // a cancellation comes too late from here on
-  return await CancellationScope.nonCancellable(() => publish(run, work, progress))
+  return await CancellationScope.nonCancellable(async () =>
+    conclude(run, work, work.activate ? await publishDeploy(run) : 'ready', progress),
+  )
 }
 
 /** Sources of failed deploys are kept for retries, but not all of them. */
@@ -115,24 +121,10 @@ async function lost(run: DeployRunInput, progress: DeployProgress): Promise<Depl
   return failure ? progress.failed(failure) : progress.end('stale')
 }
 
-function finish(run: DeployRunInput, work: ClaimedWork, progress: DeployProgress): Promise<FinishedBuild | undefined> {
-  const { task } = work
-  if (task.kind === 'build' || task.kind === 'fetch') return build(run, work, task, progress)
-  return CancellationScope.nonCancellable(() => keepFiles(run, progress))
-}
-
-/** Keeps files that are stored already: there is nothing to build. */
-async function keepFiles(run: DeployRunInput, progress: DeployProgress): Promise<FinishedBuild | undefined> {
-  progress.storing()
-  const finished = await finishBuild(run, null)
-  progress.stored()
-  return finished
-}
-
 async function build(
   run: DeployRunInput,
   work: ClaimedWork,
-  task: Extract<DeployTask, { kind: 'build' | 'fetch' }>,
+  task: Exclude<DeployTask, { kind: 'none' }>,
   progress: DeployProgress,
 ): Promise<FinishedBuild | undefined> {
   let result: BuildResult
@@ -213,19 +205,19 @@ async function buildOnRunner(
   }
 }
 
-async function publish(run: DeployRunInput, work: ClaimedWork, progress: DeployProgress): Promise<DeployReport> {
-  if (!work.activate) {
-    // pushes to a preview create deploys endlessly
-    if (work.source_kind === 'git') await purgeOld(work, progress)
-    await recommend(run, work, progress)
-    return progress.end('ready')
-  }
-  const outcome = await publishDeploy(run)
-  if (outcome !== 'active') return progress.end(outcome ?? 'stale')
-  progress.published()
-  await purgeOld(work, progress)
+/** Does what follows when a deploy is ready, and published if it is to be published. */
+async function conclude(
+  run: DeployRunInput,
+  work: ClaimedWork,
+  outcome: Publication | 'ready',
+  progress: DeployProgress,
+): Promise<DeployReport> {
+  if (outcome !== 'active' && outcome !== 'ready') return progress.end(outcome ?? 'stale')
+  if (outcome === 'active') progress.published()
+  // pushes to a preview create deploys endlessly
+  if (outcome === 'active' || work.source_kind === 'git') await purgeOld(work, progress)
   await recommend(run, work, progress)
-  return progress.end('active')
+  return progress.end(outcome)
 }
 
 async function purgeOld({ site_id }: ClaimedWork, progress: DeployProgress): Promise<void> {
