@@ -51,9 +51,20 @@ export function createKnownHosts(
     return found
   }
 
+  /** Those whose visitors stay away are forgotten; the others are looked up again before they would wait for it. */
+  function renew(host: string): void {
+    if (waiting.size >= maxWaiting) return
+    waiting.add(host)
+    next ??= lookUp()
+    // a failure is no matter: the host is still remembered, and its next visitor tries again
+    next.catch(() => undefined)
+  }
+
   return {
     async has(host) {
-      if (performance.now() < (known.get(host) ?? 0)) return true
+      const leftMs = (known.get(host) ?? 0) - performance.now()
+      if (leftMs > 0 && leftMs < knownMs / 2) renew(host)
+      if (leftMs > 0) return true
       if (waiting.size >= maxWaiting && !waiting.has(host))
         throw unavailable('too many unknown hosts are asked for; try again in a second', 1, 'busy')
       waiting.add(host)

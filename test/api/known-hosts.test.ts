@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createKnownHosts } from '../../api/visitor/known-hosts.ts'
 
 /** Sites have the hosts that begin with `site`; every look-up is noted. */
@@ -24,6 +24,19 @@ test('45: a host that a site has is looked up once', async () => {
   const { lookUps, has } = noted()
   for (let i = 0; i < 3; i++) expect(await has('site.example')).toBe(true)
   expect(lookUps.length).toBe(1)
+})
+
+test('45: a host with visitors is looked up again before it is forgotten, and nobody waits for it', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { lookUps, has } = noted()
+  await has('site.example')
+  vi.advanceTimersByTime(400_000)
+  expect(await has('site.example')).toBe(true)
+  await vi.waitFor(() => expect(lookUps.length).toBe(2))
+  vi.advanceTimersByTime(400_000)
+  const seen = has('site.example').then(() => lookUps.length)
+  expect(await seen).toBe(2)
 })
 
 test('45: when too many unknown hosts wait, the next one is refused', async () => {
