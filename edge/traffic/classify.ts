@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { moscowDay } from '../../core/traffic-days.ts'
 import { type BotReason, countedAs, isProbe, pagePathOf, refererHostOf, sourceOf } from '../../core/traffic-hits.ts'
-import { type Client, type Hit, hitFlags } from './hit.ts'
+import { type Client, hitFlags, type NotedRequest } from './hit.ts'
 import type { Program, Programs } from './programs.ts'
 import type { Visitor, Visitors } from './visitors.ts'
 
@@ -25,8 +25,10 @@ const maxKnown = 5000
 const maxKnownTarget = 200
 const hourMs = 3_600_000
 
+export type Classify = (request: NotedRequest, atMs: number, bytes: number) => Classified
+
 /** Decides what hits count for. It remembers visitors, so hits have to come in their order. */
-export function createClassifier(programs: Programs, visitors: Visitors): (hit: Hit) => Classified {
+export function createClassifier(programs: Programs, visitors: Visitors): Classify {
   /** By host. A visitor who comes from one host of a site to another has opened the first one before. */
   const sites = new LRUCache<string, string>({ max: maxKnown })
   const refererHosts = new LRUCache<string, { readonly host: string | undefined }>({ max: maxKnown })
@@ -57,20 +59,23 @@ export function createClassifier(programs: Programs, visitors: Visitors): (hit: 
     return page
   }
 
-  function reasonOf(hit: Hit, program: Program, visitor: Visitor, isView: boolean): BotReason | undefined {
-    // counted for every view, also for those that have another reason
-    const isTooFast = isView && visitors.isTooFast(visitor, hit.atMs)
+  function reasonOf(
+    { client, flags }: NotedRequest,
+    program: Program,
+    visitor: Visitor,
+    isTooFast: boolean,
+  ): BotReason | undefined {
     if (program.isBot) return 'ua_bot'
-    if (hit.client.userAgent === '') return 'no_ua'
-    if (!(hit.flags & hitFlags.acceptsLanguage)) return 'no_accept_language'
+    if (client.userAgent === '') return 'no_ua'
+    if (!(flags & hitFlags.acceptsLanguage)) return 'no_accept_language'
     if (visitor.isProbing) return 'probe_path'
     if (isTooFast) return 'too_fast'
-    return hit.flags & hitFlags.prefetch ? 'prefetch' : undefined
+    return flags & hitFlags.prefetch ? 'prefetch' : undefined
   }
 
-  return (hit) => {
-    const day = dayOf(hit.atMs)
-    const { flags, status, bytes, client } = hit
+  return (request, atMs, bytes) => {
+    const day = dayOf(atMs)
+    const { flags, status, client } = request
     const counted = countedAs({
       status,
       isHead: (flags & hitFlags.head) !== 0,
@@ -79,11 +84,13 @@ export function createClassifier(programs: Programs, visitors: Visitors): (hit: 
     })
     const visitor = visitors.of(day, client)
     const program = programs.of(client.userAgent)
-    const page = counted === 'nothing' ? nowhere : pageOf(hit.target)
+    const page = counted === 'nothing' ? nowhere : pageOf(request.target)
     if (status === 404 ? page.isProbeWhenMissing : page.isProbe) visitor.isProbing = true
     const isView = counted === 'view'
-    const reason = reasonOf(hit, program, visitor, isView)
-    const source = isView ? sourceOfHit(hit.referer, client) : ''
+    // counted for every view, also for those that have another reason
+    const isTooFast = isView && visitors.isTooFast(visitor, atMs)
+    const reason = reasonOf(request, program, visitor, isTooFast)
+    const source = isView ? sourceOfHit(request.referer, client) : ''
     return { siteId: client.siteId, day, counted, bytes, visitor, reason, path: page.path, device: program.device, source }
   }
 }

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { pause } from '../../infra/pause.ts'
 import type { TrafficStore } from '../../services/feeds/traffic-store.ts'
-import { type Classified, createClassifier } from './classify.ts'
-import type { Hit } from './hit.ts'
+import { type Classified, type Classify, createClassifier } from './classify.ts'
 import { createPrograms } from './programs.ts'
 import type { RingReader } from './ring.ts'
 import { createSalts, keepSalts, type Salts } from './salts.ts'
@@ -98,9 +97,9 @@ function createDrain(options: CollectorOptions, draining: Draining, stop: AbortS
     programs.startPeriod()
     const tally = createTally()
     let hits = 0
-    const end = ring.read(maxHits, (hit) => {
+    const end = ring.read(maxHits, (request, atMs, bytes) => {
       hits += 1
-      const classified = classify(hit)
+      const classified = classify(request, atMs, bytes)
       if (classified) tally.add(classified)
     })
     const batch = { ...tally.batch(Date.now(), visitors), dropped_hits: ring.dropped }
@@ -113,11 +112,11 @@ function createDrain(options: CollectorOptions, draining: Draining, stop: AbortS
 }
 
 /** A hit that cannot be classified is dropped: it would end every thread that reads it. */
-function reportFailures(classify: (hit: Hit) => Classified, { ring, report }: CollectorOptions) {
+function reportFailures(classify: Classify, { ring, report }: CollectorOptions) {
   let isReported = false
-  return (hit: Hit): Classified | undefined => {
+  return (...hit: Parameters<Classify>): Classified | undefined => {
     try {
-      return classify(hit)
+      return classify(...hit)
     } catch (error) {
       ring.addDropped(1)
       if (!isReported) report('a hit of a site could not be read; later ones are not reported', { err: error })

@@ -2,18 +2,23 @@
 export interface Hit {
   /** When it was answered, in milliseconds. */
   atMs: number
+  /** Of the body, as far as it was sent. */
+  bytes: number
+  request: NotedRequest
+}
+
+/** What was asked, and how it was answered. The reader gives equal ones the same object, as long as it remembers it. */
+export interface NotedRequest {
   status: number
   /** A sum of {@link hitFlags}. */
   flags: number
-  /** Of the body, as far as it was sent. */
-  bytes: number
   client: Client
   /** The raw target of the request. */
   target: string
   referer: string
 }
 
-/** Who asked whom. The reader gives requests of one client the same object, as long as it remembers it. */
+/** Who asked whom. Requests of one client share the object, as long as the reader remembers it. */
 export interface Client {
   siteId: string
   host: string

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
-import { type Client, type Hit, maxTextBytes } from './hit.ts'
+import { type Hit, maxTextBytes, type NotedRequest } from './hit.ts'
+import { createRequestReader } from './noted-requests.ts'
 
 /** Roughly 15,000 requests of browsers, which is several times what an edge answers between two drains. */
 const ringBytes = 4 * 1024 * 1024
@@ -16,14 +16,11 @@ const words = {
 } as const
 const headerBytes = 64
 
-// A record is 36 bytes of numbers and then its texts; its length is a multiple of eight, so that its numbers are aligned. A record never wraps
-// around: a length of zero says that the rest of the memory is not used. The lengths of the client's four texts are followed by these texts, so
-// that the reader knows a client by this stretch of bytes.
-const clientOffset = 28
-const recordBytes = 36
-
-/** Clients that the reader remembers. Each takes about a kilobyte. */
-const maxKnownClients = 5000
+// A record is 40 bytes of numbers and then its texts; its length is a multiple of eight, so that its numbers are aligned. A record never wraps
+// around: a length of zero says that the rest of the memory is not used. Everything behind the time and the number of bytes is the noted request:
+// status, flags, the lengths of the texts, and the texts, first those of the client, with zeros behind them.
+const requestOffset = 24
+const recordBytes = 40
 
 /** Memory that one thread writes and another reads. It outlives both. @param bytes a power of two */
 export function createRing(bytes = ringBytes): SharedArrayBuffer {
@@ -31,7 +28,7 @@ export function createRing(bytes = ringBytes): SharedArrayBuffer {
 }
 
 /** Methods of Node's buffers that its types lack. They are the fastest for texts with one byte per character. */
-interface Latin1Buffer extends Buffer {
+export interface Latin1Buffer extends Buffer {
   latin1Write(text: string, offset: number, length: number): number
   latin1Slice(start: number, end: number): string
 }
@@ -62,14 +59,14 @@ export class RingWriter {
   /** Texts are strings with one byte per character, as those of Node's parser are. @returns false when the ring is full: the hit is counted as dropped */
   append(hit: Readonly<Hit>): boolean {
     const { header, size, shorts, integers, doubles, bytes } = this.#views
-    const { client } = hit
+    const { client, target, referer, status, flags } = hit.request
+    const targetLength = lengthOf(target, maxTextBytes.target)
+    const refererLength = lengthOf(referer, maxTextBytes.referer)
     const site = lengthOf(client.siteId, maxTextBytes.siteId)
     const host = lengthOf(client.host, maxTextBytes.host)
     const userAgent = lengthOf(client.userAgent, maxTextBytes.userAgent)
     const address = lengthOf(client.address, maxTextBytes.address)
-    const target = lengthOf(hit.target, maxTextBytes.target)
-    const referer = lengthOf(hit.referer, maxTextBytes.referer)
-    const length = (recordBytes + site + host + userAgent + address + target + referer + 7) & ~7
+    const length = (recordBytes + targetLength + refererLength + site + host + userAgent + address + 7) & ~7
 
     let at = this.#head & (size - 1)
     const unused = at + length > size ? size - at : 0
@@ -83,17 +80,20 @@ export class RingWriter {
       at = 0
     }
     integers[at >> 2] = length
-    const short = at >> 1
-    shorts[short + 2] = hit.status
-    shorts[short + 3] = hit.flags
     doubles[(at >> 3) + 1] = hit.atMs
     doubles[(at >> 3) + 2] = hit.bytes
-    shorts[short + 12] = target
-    shorts[short + 13] = referer
-    shorts[short + 14] = site
-    shorts[short + 15] = host
-    shorts[short + 16] = userAgent
-    shorts[short + 17] = address
+    const short = (at + requestOffset) >> 1
+    shorts[short] = status
+    shorts[short + 1] = flags
+    shorts[short + 2] = targetLength
+    shorts[short + 3] = refererLength
+    shorts[short + 4] = site
+    shorts[short + 5] = host
+    shorts[short + 6] = userAgent
+    shorts[short + 7] = address
+    // the texts are written over a part of this
+    integers[(at + length - 8) >> 2] = 0
+    integers[(at + length - 4) >> 2] = 0
     const hostAt = at + recordBytes + site
     const userAgentAt = hostAt + host
     const addressAt = userAgentAt + userAgent
@@ -102,8 +102,8 @@ export class RingWriter {
     bytes.latin1Write(client.host, hostAt, host)
     bytes.latin1Write(client.userAgent, userAgentAt, userAgent)
     bytes.latin1Write(client.address, addressAt, address)
-    bytes.latin1Write(hit.target, targetAt, target)
-    bytes.latin1Write(hit.referer, targetAt + target, referer)
+    bytes.latin1Write(target, targetAt, targetLength)
+    bytes.latin1Write(referer, targetAt + targetLength, refererLength)
 
     this.#head = (this.#head + unused + length) | 0
     Atomics.store(header, words.head, this.#head)
@@ -121,62 +121,27 @@ export class RingWriter {
 /** The only reader. What it has read stays in the ring until it is released. */
 export class RingReader {
   readonly #views: ReturnType<typeof viewsOf>
-  /** By the bytes of their texts with the lengths. */
-  readonly #clients = new LRUCache<string, Client>({ max: maxKnownClients })
+  readonly #requests: (at: number, end: number) => NotedRequest
 
   constructor(memory: SharedArrayBuffer) {
     this.#views = viewsOf(memory)
+    this.#requests = createRequestReader(this.#views)
   }
 
   /** Reads up to `max` hits that are not released yet, oldest first. @returns the position behind the last one */
-  read(max: number, take: (hit: Hit) => void): number {
-    const { header, size, integers } = this.#views
+  read(max: number, take: (request: NotedRequest, atMs: number, bytes: number) => void): number {
+    const { header, size, integers, doubles } = this.#views
     const head = Atomics.load(header, words.head)
     let position = Atomics.load(header, words.tail)
     for (let hits = 0; hits < max && position !== head; hits++) {
-      const length = integers[(position & (size - 1)) >> 2] ?? 0
-      if (length === 0) position = (position + size - (position & (size - 1))) | 0
+      if (integers[(position & (size - 1)) >> 2] === 0) position = (position + size - (position & (size - 1))) | 0
       const at = position & (size - 1)
-      take(this.#decode(at))
-      position = (position + (integers[at >> 2] ?? 0)) | 0
+      const length = integers[at >> 2] ?? 0
+      const double = at >> 3
+      take(this.#requests(at + requestOffset, at + length), doubles[double + 1] ?? 0, doubles[double + 2] ?? 0)
+      position = (position + length) | 0
     }
     return position
-  }
-
-  #decode(at: number): Hit {
-    const { shorts, doubles, bytes } = this.#views
-    const short = at >> 1
-    const textAt = at + recordBytes
-    const clientLength =
-      (shorts[short + 14] ?? 0) + (shorts[short + 15] ?? 0) + (shorts[short + 16] ?? 0) + (shorts[short + 17] ?? 0)
-    const targetAt = textAt + clientLength
-    const refererAt = targetAt + (shorts[short + 12] ?? 0)
-    return {
-      status: shorts[short + 2] ?? 0,
-      flags: shorts[short + 3] ?? 0,
-      atMs: doubles[(at >> 3) + 1] ?? 0,
-      bytes: doubles[(at >> 3) + 2] ?? 0,
-      client: this.#clientOf(at, targetAt),
-      target: bytes.latin1Slice(targetAt, refererAt),
-      referer: bytes.latin1Slice(refererAt, refererAt + (shorts[short + 13] ?? 0)),
-    }
-  }
-
-  #clientOf(at: number, end: number): Client {
-    const { shorts, bytes } = this.#views
-    const key = bytes.latin1Slice(at + clientOffset, end)
-    const known = this.#clients.get(key)
-    if (known) return known
-    const short = at >> 1
-    let text = at + recordBytes
-    const next = (field: number) => {
-      const start = text
-      text += shorts[short + field] ?? 0
-      return bytes.latin1Slice(start, text)
-    }
-    const client = { siteId: next(14), host: next(15), userAgent: next(16), address: next(17) }
-    this.#clients.set(key, client)
-    return client
   }
 
   /** Frees everything before the position, which is on disk as part of the segment of this number. */

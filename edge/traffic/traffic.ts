@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 import { fileKindOf } from '../../core/traffic-hits.ts'
 import type { Logger } from '../../infra/log.ts'
 import { clientAddress } from '../address-limit.ts'
-import { type Hit, hitFlags } from './hit.ts'
+import { type Hit, hitFlags, type NotedRequest } from './hit.ts'
 import { createRing, droppedHits, RingWriter } from './ring.ts'
 
 /** Counts what visitors of sites are answered. */
@@ -133,24 +133,25 @@ function createRecord(writer: RingWriter, now: () => number): Traffic['record'] 
   }
   // the same objects for all, so that nothing is allocated for a request
   const client = { siteId: '', host: '', userAgent: '', address: '' }
-  const hit: Hit = { atMs: 0, status: 0, flags: 0, bytes: 0, client, target: '', referer: '' }
+  const request: NotedRequest = { status: 0, flags: 0, client, target: '', referer: '' }
+  const hit: Hit = { atMs: 0, bytes: 0, request }
   return (siteId, req, status, mediaType, bytes) => {
     const { headers, method, url = '' } = req
     hit.atMs = now()
-    hit.status = status
-    hit.flags =
+    hit.bytes = bytes
+    request.status = status
+    request.flags =
       kindOf(mediaType) |
       (method === 'HEAD' ? hitFlags.head : 0) |
       (headers['accept-language'] ? hitFlags.acceptsLanguage : 0) |
       (isPrefetch(headers['sec-purpose'] ?? headers.purpose) ? hitFlags.prefetch : 0) |
       (status === 206 && beginsAtStart(headers.range) ? hitFlags.fromStart : 0)
-    hit.bytes = bytes
     client.siteId = siteId
     client.host = headers.host ?? ''
     client.userAgent = headers['user-agent'] ?? ''
     client.address = clientAddress(req)
-    hit.target = url
-    hit.referer = headers.referer ?? ''
+    request.target = url
+    request.referer = headers.referer ?? ''
     writer.append(hit)
   }
 }

@@ -1,24 +1,24 @@
 import { expect, test } from 'vitest'
 import type { SiteTraffic, TopKind, TrafficBatch } from '../../../core/traffic.ts'
 import { createClassifier } from '../../../edge/traffic/classify.ts'
-import { type Client, type Hit, hitFlags } from '../../../edge/traffic/hit.ts'
+import { type Hit, hitFlags } from '../../../edge/traffic/hit.ts'
 import { createPrograms } from '../../../edge/traffic/programs.ts'
 import { createSalts } from '../../../edge/traffic/salts.ts'
 import { createTally } from '../../../edge/traffic/tally.ts'
 import { createVisitors } from '../../../edge/traffic/visitors.ts'
-import { chrome, hitOf, iphone } from './hits.ts'
+import { chrome, type HitPart, hitOf, iphone } from './hits.ts'
 
 function openCounter(salts = createSalts(Date.now)) {
   const visitors = createVisitors(salts)
   const classify = createClassifier(createPrograms(), visitors)
   return (hits: readonly Hit[]): TrafficBatch => {
     const tally = createTally()
-    for (const hit of hits) tally.add(classify(hit))
+    for (const { request, atMs, bytes } of hits) tally.add(classify(request, atMs, bytes))
     return tally.batch(1, visitors)
   }
 }
 
-const count = (...hits: Partial<Hit & Client>[]) => openCounter()(hits.map(hitOf))
+const count = (...hits: HitPart[]) => openCounter()(hits.map(hitOf))
 const site = ({ sites: [first] }: TrafficBatch): SiteTraffic => {
   if (!first) throw new Error('nothing was counted')
   return first
@@ -26,7 +26,7 @@ const site = ({ sites: [first] }: TrafficBatch): SiteTraffic => {
 const topsOf = ({ tops }: SiteTraffic, kind: TopKind) =>
   Object.fromEntries(tops.filter((top) => top.kind === kind).map(({ value, hits, visitors }) => [value, [hits, visitors.length]]))
 const { page, download, head, acceptsLanguage, prefetch } = hitFlags
-const bots = (...hits: Partial<Hit & Client>[]) => topsOf(site(count(...hits)), 'bot_reason')
+const bots = (...hits: HitPart[]) => topsOf(site(count(...hits)), 'bot_reason')
 
 test('K02: a browser is a person, with its bytes', () => {
   expect(site(count({}, { flags: acceptsLanguage, bytes: 7 }))).toMatchObject({

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Hit, maxTextBytes } from '../../../edge/traffic/hit.ts'
+import { type Hit, maxTextBytes, type NotedRequest } from '../../../edge/traffic/hit.ts'
 import { createRing, droppedHits, RingReader, RingWriter } from '../../../edge/traffic/ring.ts'
 import { hitOf } from './hits.ts'
 
@@ -10,20 +10,19 @@ const openRing = (bytes: number) => {
 }
 
 /** A hit as it comes out: each text cut, with one byte per character. */
-function kept({ client, target, referer, ...hit }: Hit): Hit {
+function kept({ request, ...hit }: Hit): Hit {
   const cut = (name: keyof typeof maxTextBytes, text: string) =>
     Buffer.from(text.slice(0, maxTextBytes[name]), 'latin1').toString('latin1')
-  const { siteId, host, userAgent, address } = client
+  const { siteId, host, userAgent, address } = request.client
+  const client = {
+    siteId: cut('siteId', siteId),
+    host: cut('host', host),
+    userAgent: cut('userAgent', userAgent),
+    address: cut('address', address),
+  }
   return {
     ...hit,
-    client: {
-      siteId: cut('siteId', siteId),
-      host: cut('host', host),
-      userAgent: cut('userAgent', userAgent),
-      address: cut('address', address),
-    },
-    target: cut('target', target),
-    referer: cut('referer', referer),
+    request: { ...request, client, target: cut('target', request.target), referer: cut('referer', request.referer) },
   }
 }
 
@@ -35,12 +34,14 @@ const text = (max: number) =>
   )
 const hits = fc.record({
   atMs: fc.double({ noNaN: true }),
-  status: fc.integer({ min: 100, max: 599 }),
-  flags: fc.nat(63),
   bytes: fc.nat(2 ** 50),
-  client: fc.record({ siteId: text(36), host: text(253), userAgent: text(512), address: text(45) }),
-  target: text(1024),
-  referer: text(512),
+  request: fc.record({
+    status: fc.integer({ min: 100, max: 599 }),
+    flags: fc.nat(63),
+    client: fc.record({ siteId: text(36), host: text(253), userAgent: text(512), address: text(45) }),
+    target: text(1024),
+    referer: text(512),
+  }),
 })
 
 test('K02: what is written is read in its order, around the end of the memory and while it is full', () => {
@@ -52,7 +53,7 @@ test('K02: what is written is read in its order, around the end of the memory an
       let dropped = 0
       const read = (max: number) => {
         const found: Hit[] = []
-        const end = reader.read(max, (hit) => found.push(hit))
+        const end = reader.read(max, (request, atMs, bytes) => found.push({ atMs, bytes, request }))
         expect(found).toEqual(expected.splice(0, found.length))
         reader.release(end, reader.segment + 1)
       }
@@ -77,7 +78,7 @@ test('K02: positions beyond 2^32 bytes are no others', () => {
   const writer = new RingWriter(memory)
   for (let round = 0; round < 100; round++) {
     expect(writer.append(hitOf({ target: `/${round}` }))).toBe(true)
-    const end = reader.read(1, (hit) => expect(hit.target).toBe(`/${round}`))
+    const end = reader.read(1, ({ target }) => expect(target).toBe(`/${round}`))
     expect(reader.isAhead(end)).toBe(true)
     reader.release(end, round)
     expect(reader.isAhead(end)).toBe(false)
@@ -91,7 +92,7 @@ test('K02: a full ring drops the newest hits and counts them', () => {
   for (let n = 0; n < 9; n++) writer.append(hitOf())
   expect(droppedHits(memory)).toBe(10)
   const targets: string[] = []
-  reader.read(1000, (hit) => targets.push(hit.target))
+  reader.read(1000, ({ target }) => targets.push(target))
   expect(targets).toEqual(Array.from({ length: written }, (_, n) => `/${n}`))
 })
 
@@ -105,7 +106,7 @@ test('K02: what was read and not released is read again by the next reader', () 
   const next = new RingReader(memory)
   expect(next.segment).toBe(7)
   const targets: string[] = []
-  next.read(10, (hit) => targets.push(hit.target))
+  next.read(10, ({ target }) => targets.push(target))
   expect(targets).toEqual(['/2'])
 })
 
@@ -117,12 +118,25 @@ test('K02: a hit wakes a reader that waits', async () => {
   await reader.wait(60_000)
 })
 
-test('K02: requests of one client share its object, and texts that only look the same together do not', () => {
+test('K02: equal requests share one object, as do clients, and texts that only look the same together do not', () => {
   const { writer, reader } = openRing(4096)
-  for (const host of ['a.test', 'a.test', 'a.tes']) writer.append(hitOf({ host, userAgent: host === 'a.tes' ? 'tM' : 'M' }))
-  const found: Hit[] = []
-  reader.read(3, (hit) => found.push(hit))
-  const [first, second, third] = found.map(({ client }) => client)
-  expect(second).toBe(first)
-  expect(third).toEqual({ ...first, host: 'a.tes', userAgent: 'tM' })
+  const hits = [{}, { atMs: 1, bytes: 2 }, { target: '/b' }, { target: '/bh', referer: '' }, { target: '/b', referer: 'h' }, {}]
+  for (const hit of hits) writer.append(hitOf(hit))
+  const found: NotedRequest[] = []
+  reader.read(hits.length, (request) => found.push(request))
+  expect(found).toEqual(hits.map((hit) => hitOf(hit).request))
+  expect(found[1]).toBe(found[0])
+  expect(found[5]).toBe(found[0])
+  expect(new Set(found.map(({ client }) => client)).size).toBe(1)
+})
+
+test('K02: what is left of an earlier round of the memory is no part of a request', () => {
+  const { writer, reader } = openRing(1024)
+  const found = new Set<NotedRequest>()
+  for (let round = 0; round < 50; round++) {
+    expect(writer.append(hitOf({ target: round % 2 === 0 ? '/' : `/${'x'.repeat(round)}` }))).toBe(true)
+    const end = reader.read(1, (request) => round % 2 === 0 && found.add(request))
+    reader.release(end, round)
+  }
+  expect(found.size).toBe(1)
 })

@@ -7,13 +7,13 @@ import type { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { writeChecked } from '../../../edge/checked-json.ts'
-import { type Client, type Hit, hitFlags } from '../../../edge/traffic/hit.ts'
+import { hitFlags } from '../../../edge/traffic/hit.ts'
 import { createRing, droppedHits, RingWriter } from '../../../edge/traffic/ring.ts'
 import { openTraffic, startThread, type ThreadData, type ThreadMessage } from '../../../edge/traffic/traffic.ts'
 import { type Db, openDatabase } from '../../../infra/db/database.ts'
 import { readDroppedHits } from '../../../services/stats/dropped.ts'
 import { createDatabase, type TestDatabase } from '../../database.ts'
-import { chrome, hitOf } from './hits.ts'
+import { chrome, type HitPart, hitOf } from './hits.ts'
 
 let database: TestDatabase
 let opened: ReturnType<typeof openDatabase>
@@ -66,7 +66,7 @@ async function openCounting(more: Partial<ThreadData> = {}) {
     site,
     reports,
     start,
-    add: (hit: Partial<Hit & Client> = {}) => writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit })),
+    add: (hit: HitPart = {}) => writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit })),
     total: () => totalOf(site),
   }
 }
