@@ -1,8 +1,9 @@
-import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TrafficBatch } from '../../core/traffic.ts'
 import { replaceFile } from '../../infra/replace-file.ts'
 import { readChecked, writeChecked } from '../checked-json.ts'
+import { keepAside, pruneAside } from './set-aside.ts'
 
 /** Consecutive segments of one stream, to be applied together. */
 export interface Run {
@@ -49,6 +50,7 @@ interface Content {
 export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): Promise<Segments> {
   await mkdir(join(dir, streamId), { recursive: true, mode: 0o700 })
   const fileOf = (stream: string, number: number) => join(dir, stream, `${String(number).padStart(12, '0')}.json`)
+  await pruneAside(dir)
   const streams = await readStreams(dir)
   const own = streams.get(streamId) ?? new Map<number, number>()
   let bytes = [...streams.values()].flatMap((sizes) => [...sizes.values()]).reduce((sum, size) => sum + size, 0)
@@ -64,7 +66,7 @@ export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): 
 
   async function setAside(stream: string, number: number, reason: string): Promise<void> {
     onLost({ stream_id: stream, segment: number, reason })
-    await rename(fileOf(stream, number), join(dir, `${stream}-${number}.bad`)).catch(() => undefined)
+    await keepAside(dir, fileOf(stream, number), stream, number)
     forget(stream, number)
   }
 
