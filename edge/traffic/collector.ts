@@ -24,6 +24,8 @@ export interface CollectorOptions {
   readonly report: Report
   /** Segments that wait take at most about so much; hits beyond it are dropped. */
   readonly maxWaitingBytes?: number | undefined
+  /** How often PostgreSQL is asked for the salts. */
+  readonly saltsEveryMs?: number | undefined
 }
 
 const usualMaxWaitingBytes = 256 * 1024 * 1024
@@ -40,7 +42,7 @@ const reportedAttempts = 60
 
 /** Counts what comes into the ring, until the signal is aborted and everything is on disk and, if possible, in PostgreSQL. */
 export async function runCollector(options: CollectorOptions, stop: AbortSignal): Promise<void> {
-  const { ring, dir, streamId, store, report, onSalts } = options
+  const { ring, dir, streamId, store, report, onSalts, saltsEveryMs } = options
   const onLost = (segment: object) => report('hits of sites are lost: a segment was set aside', { ...segment })
   const segments = await openSegments({ dir, streamId, onLost })
   // an earlier thread may have ended between writing a segment and freeing its hits
@@ -58,7 +60,7 @@ export async function runCollector(options: CollectorOptions, stop: AbortSignal)
     if (salts.adopt(given)) visitors.clear()
     onSalts?.(salts.current)
   }
-  const salting = keepSalts(store, salts, { adopt, looked: firstSalts.resolve }, stop)
+  const salting = keepSalts(store, salts, { adopt, looked: firstSalts.resolve, everyMs: saltsEveryMs }, stop)
   const shipped = new AbortController()
   const shipping = shipper.run(shipped.signal)
   await Promise.race([firstSalts.promise, delay(firstSaltsMs)])

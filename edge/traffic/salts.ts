@@ -17,21 +17,16 @@ export interface DaySalts {
   adopt(salts: Salts): boolean
 }
 
-const dayMs = 86_400_000
 const hourMs = 3_600_000
 const saltBytes = 32
+/** How soon an edge learns of a salt that was replaced, as by a restored database, and forgets that of yesterday. One short query. */
+const usualEveryMs = 30_000
 const firstRetryMs = 1000
 const maxRetryMs = 5000
 
 /** Today, and tomorrow when it begins within 12 hours. */
 function saltedDays(nowMs: number): string[] {
   return [...new Set([moscowDay(nowMs), moscowDay(nowMs + 12 * hourMs)])]
-}
-
-/** How long until the salts have to be looked at again: an hour at most, and soon after midnight in Moscow, to forget that of yesterday. */
-function untilNextLookMs(nowMs: number): number {
-  const midnight = Date.parse(`${moscowDay(nowMs + dayMs)}T00:00:00+03:00`)
-  return Math.min(hourMs, midnight + 60_000 - nowMs)
 }
 
 /** @param known from an earlier thread of this process */
@@ -61,13 +56,14 @@ interface Agreement {
   readonly adopt: (given: Salts) => void
   /** PostgreSQL was asked, whether or not it has answered. */
   readonly looked: () => void
+  readonly everyMs?: number | undefined
 }
 
-/** Agrees with PostgreSQL on the salts, at once and then each hour. */
+/** Agrees with PostgreSQL on the salts, at once and then twice a minute. */
 export async function keepSalts(
   store: Pick<TrafficStore, 'agreeOnSalts'>,
   salts: DaySalts,
-  { adopt, looked }: Agreement,
+  { adopt, looked, everyMs = usualEveryMs }: Agreement,
   stop: AbortSignal,
 ): Promise<void> {
   let retryMs = firstRetryMs
@@ -76,7 +72,7 @@ export async function keepSalts(
       adopt(await store.agreeOnSalts(salts.current, saltedDays(Date.now())))
       looked()
       retryMs = firstRetryMs
-      await pause(untilNextLookMs(Date.now()), stop)
+      await pause(everyMs, stop)
     } catch {
       // the shipper reports that PostgreSQL is away as soon as there is something to store
       looked()

@@ -43,6 +43,7 @@ export interface ThreadData {
   readonly secretKey: Uint8Array
   readonly salts: ReadonlyMap<string, Uint8Array>
   readonly maxWaitingBytes?: number | undefined
+  readonly saltsEveryMs?: number | undefined
 }
 
 export type ThreadMessage =

@@ -34,7 +34,7 @@ interface RollUp {
 }
 
 /**
- * Makes the salts of today and, from 12 hours before, of tomorrow; deletes those of past days. Deletes the keys of visitors of days that are over,
+ * Makes the salt of tomorrow from 12 hours before, and deletes those of past days. Deletes the keys of visitors of days that are over,
  * cuts the tops of these days to the first hundred and later to the first thirty, and deletes days that are older than {@link statsPeriodMs}. All in small steps; may be
  * repeated, and run beside edges that add.
  */
@@ -50,7 +50,12 @@ export async function rollUpTraffic({
   const now = clock()
   const dayBefore = (ms: number) => moscowDay(now.getTime() - ms)
   await db.deleteFrom('visitor_salts').where('day', '<', dayBefore(0)).execute()
-  await knownSalts(db, keyring, [...new Set([dayBefore(0), dayBefore(-saltAheadMs)])])
+  // that of today, when PostgreSQL lost it, is known to the edges: they write it again, or make one
+  await knownSalts(
+    db,
+    keyring,
+    [dayBefore(-saltAheadMs)].filter((day) => day > dayBefore(0)),
+  )
   const overBefore = dayBefore(keyPeriodMs)
   const keys = await deleteInSteps(db, 'traffic_seen', sql`day < ${overBefore}`)
   await deleteOldLive(db, now)

@@ -3,7 +3,7 @@ import type { TrafficBatch } from '../../core/traffic.ts'
 import { openKeyring } from '../../infra/crypto/seal.ts'
 import { openDatabase } from '../../infra/db/database.ts'
 import { applyBatches } from './traffic.ts'
-import { knownSalts, rememberSalts } from './visitor-salts.ts'
+import { agreedSalts, rememberSalts } from './visitor-salts.ts'
 
 /** What an edge writes to the tables of statistics. */
 export interface TrafficStore extends AsyncDisposable {
@@ -41,8 +41,7 @@ export function openTrafficStore(databaseUrl: string, secretKey: Uint8Array): Tr
       // PostgreSQL may be back from a crash: an edge that knows the salts should write them before this one makes others
       if (isUncertain) await pause(othersFirstMs)
       isUncertain = agreed.size === 0
-      await rememberSalts(db, keyring, known)
-      agreed = await knownSalts(db, keyring, days)
+      agreed = await agreedSalts(db, keyring, known, days)
       isUncertain = false
       return agreed
     },

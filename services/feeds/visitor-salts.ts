@@ -30,6 +30,22 @@ export async function knownSalts(db: Db, keyring: Keyring, days: readonly string
 }
 
 /**
+ * The salts of days, as all edges use them. A salt that PostgreSQL lost is written again, and only one that nobody knows is made.
+ * @param known what this edge uses
+ */
+export async function agreedSalts(
+  db: Db,
+  keyring: Keyring,
+  known: ReadonlyMap<string, Buffer>,
+  days: readonly string[],
+): Promise<ReadonlyMap<string, Buffer>> {
+  const found = await readSalts(db, keyring, days)
+  if (days.every((day) => found.has(day))) return found
+  await rememberSalts(db, keyring, known)
+  return await knownSalts(db, keyring, days)
+}
+
+/**
  * Writes salts again that a crash of PostgreSQL has emptied the table of. A salt that is there stays as it is. The salts of past days are not
  * written.
  */

@@ -57,6 +57,22 @@ test('K02: an edge whose PostgreSQL was away writes its salts again before it go
   expect(await knownSalts(opened.db, openKeyring(secretKey), [day])).toEqual(salts)
 })
 
+test('K02: an edge that looks at the salts writes those again that PostgreSQL lost, and takes over those that were replaced', async () => {
+  await using database = await createDatabase()
+  await using opened = openDatabase(database.url)
+  const secretKey = randomBytes(32)
+  await using store = openTrafficStore(database.url, secretKey)
+  const day = moscowDay(Date.now())
+  const salts = await store.agreeOnSalts(new Map(), [day])
+  await sql`truncate visitor_salts`.execute(opened.db)
+  expect(await store.agreeOnSalts(salts, [day])).toEqual(salts)
+  expect(await knownSalts(opened.db, openKeyring(secretKey), [day])).toEqual(salts)
+  await sql`truncate visitor_salts`.execute(opened.db)
+  const replaced = await knownSalts(opened.db, openKeyring(secretKey), [day])
+  expect(replaced).not.toEqual(salts)
+  expect(await store.agreeOnSalts(salts, [day])).toEqual(replaced)
+})
+
 test('a salt that was sealed with an unknown key is replaced once', async () => {
   await using database = await createDatabase()
   await using opened = openDatabase(database.url)

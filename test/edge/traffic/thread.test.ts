@@ -6,11 +6,14 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { moscowDay } from '../../../core/traffic-days.ts'
 import { writeChecked } from '../../../edge/checked-json.ts'
 import { hitFlags } from '../../../edge/traffic/hit.ts'
 import { createRing, droppedHits, RingWriter } from '../../../edge/traffic/ring.ts'
 import { openTraffic, startThread, type ThreadData, type ThreadMessage } from '../../../edge/traffic/traffic.ts'
+import { openKeyring } from '../../../infra/crypto/seal.ts'
 import { type Db, openDatabase } from '../../../infra/db/database.ts'
+import { knownSalts } from '../../../services/feeds/visitor-salts.ts'
 import { readDroppedHits } from '../../../services/stats/dropped.ts'
 import { createDatabase, type TestDatabase } from '../../database.ts'
 import { chrome, type HitPart, hitOf } from './hits.ts'
@@ -54,9 +57,13 @@ async function openCounting(more: Partial<ThreadData> = {}) {
   const data: ThreadData = { ring, dir, streamId, databaseUrl: database.url, secretKey, salts: new Map(), ...more }
   const site = await makeSite()
   const reports: string[] = []
+  let salts: ReadonlyMap<string, Uint8Array> = new Map()
   const start = () => {
     const thread = startThread(data)
-    thread.on('message', (message: ThreadMessage) => 'report' in message && reports.push(message.report))
+    thread.on('message', (message: ThreadMessage) => {
+      if ('report' in message) reports.push(message.report)
+      else salts = message.salts
+    })
     return thread
   }
   return {
@@ -65,6 +72,7 @@ async function openCounting(more: Partial<ThreadData> = {}) {
     ring,
     site,
     reports,
+    salts: () => salts,
     start,
     add: (hit: HitPart = {}) => writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit })),
     total: () => totalOf(site),
@@ -202,6 +210,26 @@ test('K02: visitors who came while PostgreSQL was away at the start count once',
   counting.add()
   await until(async () => expect(await counting.total()).toMatchObject({ views: 2, visitors: 1 }))
   await stop(thread)
+})
+
+test('K02: a salt that was replaced in PostgreSQL is soon used by all edges, also by one that has nothing to store', async () => {
+  const [one, two] = [await openCounting({ saltsEveryMs: 50 }), await openCounting({ saltsEveryMs: 50 })]
+  const [first, second] = [one.start(), two.start()]
+  const day = moscowDay(Date.now())
+  const keyring = openKeyring(Buffer.alloc(32, 1))
+  one.add()
+  await until(async () => expect(await one.total()).toMatchObject({ views: 1, visitors: 1 }))
+  await until(async () => expect(two.salts().get(day)).toBeDefined())
+  await db.deleteFrom('visitor_salts').execute()
+  // an edge may be faster, and then the salt stays as it is
+  const kept = (await knownSalts(db, keyring, [day])).get(day)
+  await db.updateTable('visitor_salts').set({ sealed_salt: 'of another key' }).execute()
+  const replaced = (await knownSalts(db, keyring, [day])).get(day)
+  expect(replaced).not.toEqual(kept)
+  for (const { salts } of [one, two]) await until(async () => expect(Buffer.from(salts().get(day) ?? [])).toEqual(replaced))
+  for (const { add } of [one, two]) add({ siteId: one.site })
+  await until(async () => expect(await one.total()).toMatchObject({ views: 3, visitors: 2 }))
+  await Promise.all([stop(first), stop(second)])
 })
 
 test('K02: beyond their bound on disk new hits are dropped and counted, and old ones stay', async () => {
