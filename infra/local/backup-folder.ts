@@ -12,13 +12,13 @@ export const savedSecrets = ['operator-token', 'secret-key'] as const
 export async function copyTree(
   from: string,
   to: string,
-  isWanted: (path: string) => boolean = () => true,
+  isWanted: (path: string) => boolean | Promise<boolean> = () => true,
   below = '',
 ): Promise<void> {
   await mkdir(to, { recursive: true, mode: 0o700 })
   for (const entry of await unlessGone(readdir(from, { withFileTypes: true }), [])) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`
-    if (!isWanted(path)) continue
+    if (!(await isWanted(path))) continue
     const [source, target] = [join(from, entry.name), join(to, entry.name)]
     if (entry.isDirectory()) await copyTree(source, target, isWanted, path)
     else if (entry.isFile()) await unlessGone(copyFile(source, target), undefined)

@@ -1,20 +1,16 @@
-import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { execa } from 'execa'
 import { type Config, ConfigError, loadConfig } from '../config.ts'
-import { takeBaseBackup } from '../db/base-backup.ts'
 import { copyTree, exists, savedFolders, savedSecrets } from './backup-folder.ts'
+import { copyServer } from './backup-server.ts'
 import { reachableFolder } from './place.ts'
 import { runningPostgresUrl } from './postgres.ts'
 
 const usage = `Copies everything that has to be kept into a new folder, while Plinth runs and deploys.
 
   npm run backup -- <new folder>`
-
-/** Of a server's folder: what belongs to the running process, and what the recovery makes again. */
-const notCopied =
-  /^(postmaster\.(pid|opts)|(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.*)$/
 
 /** `npm run backup`. The folder appears when it is complete; one that was broken off is called `<folder>.partial`. */
 async function backUp(target: string): Promise<string> {
@@ -24,13 +20,8 @@ async function backUp(target: string): Promise<string> {
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { recursive: true, mode: 0o700 })
   const postgres = await embeddedPostgres(config)
-  await takeBaseBackup(postgres.url, {
-    copyData: () => copyTree(postgres.dir, join(partial, 'postgres'), (path) => !notCopied.test(path)),
-    writeLabel: (label) => writeFile(join(partial, 'postgres', 'backup_label'), label),
-    copyLog: () => copyTree(join(postgres.dir, 'pg_wal'), join(partial, 'postgres', 'pg_wal')),
-    // after the database: the storage then holds all that the database names
-    copyRest: () => copyRest(config, partial),
-  })
+  // the rest after the database: the storage then holds all that the database names
+  await copyServer(postgres, join(partial, 'postgres'), () => copyRest(config, partial))
   // everything is on the disk before the folder has its name
   await execa('sync', ['--file-system', partial])
   await rename(partial, target)
