@@ -142,10 +142,25 @@ test('K02: neither an address nor a User-Agent is in a segment', () => {
 
 test('K02: of so many programs that nobody could have, those beyond the first are not looked at', () => {
   const programs = createPrograms()
-  const bots = Array.from({ length: 1000 }, (_, n) => programs.of(`bot ${n}`).isBot)
-  expect(bots.indexOf(false)).toBe(500)
-  expect(bots.lastIndexOf(true)).toBe(499)
+  const bots = Array.from({ length: 7000 }, (_, n) => programs.of(`bot ${n}`).isBot)
+  expect([bots.indexOf(false), bots.lastIndexOf(true)]).toEqual([5500, 5499])
   programs.startPeriod()
-  expect(programs.of('bot 999').isBot).toBe(true)
+  expect(programs.of('bot 6999').isBot).toBe(true)
   expect(programs.of('bot 1').isBot).toBe(true)
 })
+
+test('K04: while somebody invents programs, the devices and bots of others are still told apart', () => {
+  const programs = createPrograms()
+  for (let n = 0; n < 1000; n++) programs.of(`Mozilla/5.0 invented/${n}`)
+  const devices = [chrome, iphone, ipad, android, androidTablet, smartTv, 'Googlebot/2.1'].map((one) => programs.of(one).device)
+  expect(devices).toEqual(['desktop', 'mobile', 'tablet', 'mobile', 'tablet', 'tv', 'bot'])
+  const alone = [chrome, iphone, ipad, android, androidTablet, smartTv].map((one) => createPrograms().of(one).device)
+  expect(devices.slice(0, -1)).toEqual(alone)
+})
+
+const webKit = 'AppleWebKit/537.36 (KHTML, like Gecko)'
+const ipad =
+  'Mozilla/5.0 (iPad; CPU OS 16_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/16.5 Mobile/15E148 Safari/604.1'
+const android = `Mozilla/5.0 (Linux; Android 13; SM-S901B) ${webKit} Chrome/112.0.0.0 Mobile Safari/537.36`
+const androidTablet = `Mozilla/5.0 (Linux; Android 13; SM-X906C) ${webKit} Chrome/112.0.0.0 Safari/537.36`
+const smartTv = `Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) ${webKit} SamsungBrowser/2.2 Chrome/63.0.3239.84 TV Safari/537.36`
