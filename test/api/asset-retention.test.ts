@@ -59,7 +59,7 @@ async function answering(site: any, letters = 'abcdef'): Promise<string> {
   return visits.flatMap(([letter, { status }]) => (status === 200 ? [letter] : [])).join('')
 }
 const visit = (site: any, letter: string) => w.visit(site.subdomain, `/${pathOf(letter)}`)
-const until = (site: any, letters: string) => expect.poll(() => answering(site), { timeout: 2000 }).toBe(letters)
+const until = (site: any, letters: string) => expect.poll(() => answering(site)).toBe(letters)
 
 const storage = async (project = owner): Promise<number> =>
   (await w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })).body.usage.storage_bytes

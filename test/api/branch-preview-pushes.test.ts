@@ -97,15 +97,14 @@ const call = (site: Connected, endpoint: string) => {
   return w.call(`${method} /api/v1/sites/${site.id}/${path}`, { key: site.key })
 }
 const list = async (site: Connected): Promise<any[]> => (await call(site, 'GET git/previews')).body
-const become = (site: Connected, expected: object) =>
-  expect.poll(async () => (await list(site))[0], { timeout: 20_000 }).toMatchObject(expected)
+const become = (site: Connected, expected: object) => expect.poll(async () => (await list(site))[0]).toMatchObject(expected)
 /** Waits until the newest deploy of the newest preview is shown; answers the preview. */
 async function ready(site: Connected, deployId: string): Promise<any> {
   await become(site, { state: 'ready', deploy_id: deployId })
   return (await list(site))[0]
 }
-const shows = (url: string, text: string) => expect.poll(async () => (await w.open(url)).body, { timeout: 2000 }).toContain(text)
-const isGone = (url: string) => expect.poll(async () => (await w.open(url)).status, { timeout: 2000 }).toBe(404)
+const shows = (url: string, text: string) => expect.poll(async () => (await w.open(url)).body).toContain(text)
+const isGone = (url: string) => expect.poll(async () => (await w.open(url)).status).toBe(404)
 
 test('G04: a push to another branch opens a link, further pushes show under the same one, and it ends with the branch', async () => {
   const site = await connected()

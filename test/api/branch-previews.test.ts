@@ -35,8 +35,8 @@ const call = (endpoint: string, key = owner.key) => {
 }
 const list = async (siteId: string): Promise<any[]> => (await call(`GET sites/${siteId}/git/previews`)).body
 const getDeploy = async (id: string) => (await call(`GET deploys/${id}`)).body
-const shows = (url: string, text: string) => expect.poll(async () => (await w.open(url)).body, { timeout: 2000 }).toContain(text)
-const isGone = (url: string) => expect.poll(async () => (await w.open(url)).status, { timeout: 2000 }).toBe(404)
+const shows = (url: string, text: string) => expect.poll(async () => (await w.open(url)).body).toContain(text)
+const isGone = (url: string) => expect.poll(async () => (await w.open(url)).status).toBe(404)
 
 const inSite = <T>(siteId: string, work: (tx: Tx) => Promise<T>) =>
   transact(w, async (tx) => {
@@ -306,7 +306,7 @@ describe('the end of the link', () => {
     }
     expect((await left()).length).toBeGreaterThan(5)
     await call(`DELETE sites/${site.id}`)
-    await expect.poll(left, { timeout: 10_000 }).toEqual([])
+    await expect.poll(left).toEqual([])
   })
 })
 

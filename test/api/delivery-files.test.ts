@@ -184,7 +184,7 @@ describe('R12: the reply to a submission', () => {
     await site.post({ email: 'ada@example.com' })
     const emails = () =>
       w.db.selectFrom('mails').selectAll().where('about', '=', site.id).where('kind', '=', 'autoreply').execute()
-    await expect.poll(async () => (await emails()).length, { timeout: 30_000 }).toBe(1)
+    await expect.poll(async () => (await emails()).length).toBe(1)
     const [email] = await emails()
     const [, link = ''] = /^Here it is\.\n\nGuide & <more>: (\S+)\n$/.exec(email?.text ?? '') ?? []
     expect(email?.html).toContain(`<p><a href="${link}">Guide &amp; &lt;more&gt;</a></p>`)
@@ -198,7 +198,7 @@ describe('R12: the reply to a submission', () => {
     await site.post({ email: 'ada@example.com' })
     const emails = () =>
       w.db.selectFrom('mails').select('text').where('about', '=', site.id).where('kind', '=', 'autoreply').execute()
-    await expect.poll(emails, { timeout: 30_000 }).toEqual([{ text: 'Here it is.\n' }])
+    await expect.poll(emails).toEqual([{ text: 'Here it is.\n' }])
   }, 60_000)
 })
 
@@ -235,7 +235,7 @@ describe('the storage', () => {
     expect(await isNeeded(hashOf(bytes))).toBe(true)
     await w.call(`DELETE /operator/v1/projects/${project.id}?confirm=true`, { key: operatorToken })
     const left = () => w.db.selectFrom('sites').select('id').where('id', 'in', [site.id, keeper.id]).execute()
-    await expect.poll(left, { timeout: 60_000 }).toEqual([])
+    await expect.poll(left).toEqual([])
     expect(await isNeeded(hashOf(bytes))).toBe(false)
     expect(await w.db.selectFrom('delivery_files').selectAll().where('project_id', '=', project.id).execute()).toEqual([])
   }, 90_000)

@@ -33,7 +33,7 @@ function open(url: string, options: Options = {}): Promise<Answer> {
 
 /** Asks again until the edge knows of the latest change. */
 async function opened(url: string, status: number, options?: Options): Promise<Answer> {
-  await expect.poll(async () => (await open(url, options)).status, { timeout: 20_000 }).toBe(status)
+  await expect.poll(async () => (await open(url, options)).status).toBe(status)
   return await open(url, options)
 }
 
@@ -42,9 +42,7 @@ async function delivering(contents: readonly string[] = ['A guide'], names: read
   const site = await newSite()
   for (const [index, content] of contents.entries()) await site.add(content, { name: names[index] ?? `file ${index}.txt` })
   const link = await site.link()
-  await expect
-    .poll(async () => (await open(link)).body.toString().split('<li>').length - 1, { timeout: 20_000 })
-    .toBe(contents.length)
+  await expect.poll(async () => (await open(link)).body.toString().split('<li>').length - 1).toBe(contents.length)
   const { files } = await site.view()
   return { site, link, files, urlOf: (index = 0) => `${link}/${files[index].id}` }
 }
@@ -170,7 +168,7 @@ describe('R12: downloads are counted', () => {
     await open(urlOf(0), { method: 'POST' })
     await open(urlOf(1))
     await open(urlOf(1), { headers: { range: 'bytes=0-' } })
-    await expect.poll(() => downloadsOf(site), { timeout: 20_000 }).toEqual([1, 2])
+    await expect.poll(() => downloadsOf(site)).toEqual([1, 2])
   })
 
   test('also when PostgreSQL does not take them for a while', async () => {
@@ -182,7 +180,7 @@ describe('R12: downloads are counted', () => {
       await new Promise((resolve) => setTimeout(resolve, 3000))
       expect(await downloadsOf(site)).toEqual([0])
     })
-    await expect.poll(() => downloadsOf(site), { timeout: 20_000 }).toEqual([2])
+    await expect.poll(() => downloadsOf(site)).toEqual([2])
   })
 })
 
@@ -221,7 +219,7 @@ describe('76: texts of the owner are text', () => {
     await site.add('x', { name: 'y', label: payload })
     await site.design({ page_title: visible, upsell_text: payload })
     const link = await site.link()
-    await expect.poll(async () => (await open(link)).body.toString().split('<li>').length, { timeout: 20_000 }).toBe(3)
+    await expect.poll(async () => (await open(link)).body.toString().split('<li>').length).toBe(3)
     for (const url of [link, `${link}x`]) {
       expect(executableParts((await open(url)).body.toString())).toEqual([])
     }
@@ -236,7 +234,7 @@ test('the page is in the language that the visitor reads, and its texts have lin
   expect((await open(link, russian)).body.toString()).toMatch(/<html lang="ru">.*Ваш файл готов.*Скачать, 7 байт/s)
   expect((await open(`${link}x`, russian)).body.toString()).toContain('Ссылка не открывается')
   await site.design({ page_title: 'Your guide', upsell_text: 'First line\nSecond line' })
-  await expect.poll(async () => (await open(link)).body.toString(), { timeout: 20_000 }).toContain('First line\nSecond line')
+  await expect.poll(async () => (await open(link)).body.toString()).toContain('First line\nSecond line')
   expect((await open(link)).body.toString()).toContain('<h1 dir="auto">Your guide</h1>')
 })
 

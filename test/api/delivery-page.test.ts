@@ -104,7 +104,7 @@ describe('R11: the logo', () => {
       200,
       expect.stringMatching(new RegExp(`^${site.url}/__svc/d/logo/[0-9a-f]{64}\\.webp$`)),
     ])
-    await expect.poll(async () => (await w.open(body.delivery.page_logo_url)).status, { timeout: 20_000 }).toBe(200)
+    await expect.poll(async () => (await w.open(body.delivery.page_logo_url)).status).toBe(200)
     const stored = await w.db.selectFrom('delivery_pages').selectAll().where('site_id', '=', site.id).executeTakeFirstOrThrow()
     const bytes = await (await w.cas.open(stored.logo_sha256 ?? ''))?.bytes()
     const { format, width, height, exif } = await sharp(bytes).metadata()

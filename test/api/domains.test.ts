@@ -56,7 +56,7 @@ const shown = async (host: string) => {
   const { status, headers, body } = await w.open(`http://${host}/`)
   return headers.location ?? (status === 200 ? (/<title>(.*)<\/title>/.exec(body)?.[1] ?? '') : status)
 }
-const polled = (host: string) => expect.poll(() => shown(host), { timeout: 5000, interval: 20 })
+const polled = (host: string) => expect.poll(() => shown(host), { interval: 20 })
 const publish = (siteId: string, title: string, project = owner) => deployFiles(w, project, siteId, [page(title)])
 
 describe('adding', () => {
@@ -239,7 +239,7 @@ describe('verifying', () => {
     expect((await verify(record.id)).body).toMatchObject({ verified: true, a_record: { ok: false } })
     // its workflow has nothing to look up any more
     const row = () => w.db.selectFrom('domains').select('connected_at').where('id', '=', record.id).executeTakeFirst()
-    await expect.poll(async () => (await row())?.connected_at, { timeout: 30_000 }).toBeTruthy()
+    await expect.poll(async () => (await row())?.connected_at).toBeTruthy()
     const askedBefore = zone.asked.length
     const again = await verify(record.id)
     expect([again.status, again.body]).toEqual([200, expect.objectContaining({ verified: true, a_record: null })])

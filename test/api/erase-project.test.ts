@@ -12,7 +12,7 @@ afterAll(() => w[Symbol.asyncDispose]())
 const erase = (project: TestProject, query = '?confirm=true') =>
   w.call(`DELETE /operator/v1/projects/${project.id}${query}`, { key: operatorToken })
 const stateOf = (project: TestProject) => w.call(`GET /operator/v1/projects/${project.id}`, { key: operatorToken })
-const isGone = (project: TestProject) => expect.poll(async () => (await stateOf(project)).status, { timeout: 20_000 }).toBe(404)
+const isGone = (project: TestProject) => expect.poll(async () => (await stateOf(project)).status).toBe(404)
 
 /** The tables that have rows of the project. */
 async function tablesWith(project: TestProject): Promise<string[]> {

@@ -26,7 +26,7 @@ beforeEach(async () => {
   site = await makePaidSite(w, owner, price)
 })
 
-const soon = { timeout: 30_000, interval: 50 }
+const soon = { interval: 50 }
 const newest = (double: PaymentDouble) => [...double.payments.values()].at(-1) as DoublePayment
 const refreshOf = ({ headers }: { headers: Record<string, unknown> }) => String(headers.refresh)
 
@@ -97,7 +97,7 @@ describe('M10: a visitor who pays through the provider gets in', () => {
     payment.status = 'paid'
     const back = await payer.look('?back')
     expect(refreshOf(back)).toBe('2; url=/__svc/payment')
-    await expect.poll(async () => (await payer.look()).status, { timeout: 10_000 }).toBe(303)
+    await expect.poll(async () => (await payer.look()).status).toBe(303)
   })
 
   test('a visitor without a confirmed address is asked for it', async () => {

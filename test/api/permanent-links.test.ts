@@ -20,7 +20,7 @@ const change = (project: TestProject, json: object) =>
   w.call(`PATCH /operator/v1/projects/${project.id}`, { key: operatorToken, json })
 const get = async (deploy: { id: string }, project = owner) =>
   (await w.call(`GET /api/v1/deploys/${deploy.id}`, { key: project.key })).body
-const until = (url: string, status: number) => expect.poll(async () => (await w.open(url)).status, { timeout: 1000 }).toBe(status)
+const until = (url: string, status: number) => expect.poll(async () => (await w.open(url)).status).toBe(status)
 
 /** A site with permanent links, and its first deploy. */
 async function linkedSite(text: string, project = owner) {

@@ -80,7 +80,7 @@ test('Q01 B04: an archive is looked through after it was published', async () =>
   const { body } = await w.call(request, { key: owner.key, bytes, type: 'application/gzip' })
   expect(body).not.toHaveProperty('recommendations')
   expect(await w.ended(body.id, owner.key)).toMatchObject({ status: 'active' })
-  await expect.poll(() => get(`sites/${site.id}`), { timeout: 10_000 }).toMatchObject({ recommendations: [noTitle] })
+  await expect.poll(() => get(`sites/${site.id}`)).toMatchObject({ recommendations: [noTitle] })
 })
 
 test('Q01: with checks_enabled off there are none anywhere; switched on again, those of before are back', async () => {
@@ -246,6 +246,6 @@ describe('E28 through the public face', () => {
     expect(body.recommendations.length).toBeLessThanOrEqual(100)
     expect(performance.now() - startedAt).toBeLessThan(15_000)
     expect(await w.ended(body.id, owner.key)).toMatchObject({ status: 'active' })
-    await expect.poll(() => get(`deploys/${body.id}`), { timeout: 20_000 }).toHaveProperty('recommendations')
+    await expect.poll(() => get(`deploys/${body.id}`)).toHaveProperty('recommendations')
   })
 })

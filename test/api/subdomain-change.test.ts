@@ -215,16 +215,12 @@ describe('when the time of a change comes', () => {
   afterAll(() => w?.[Symbol.asyncDispose]())
 
   const addressOf = (subdomain: string) => `http://${subdomain}.plinth.localhost:8080`
-  const has = (id: string, subdomain: string) =>
-    expect.poll(async () => (await read(w, owner, id)).subdomain, { timeout: 10_000 }).toBe(subdomain)
+  const has = (id: string, subdomain: string) => expect.poll(async () => (await read(w, owner, id)).subdomain).toBe(subdomain)
   const answers = (subdomain: string, path = '/') =>
-    expect.poll(
-      async () => {
-        const { status, headers, body } = await w.visit(subdomain, path)
-        return status === 200 ? body : [status, headers.location]
-      },
-      { timeout: 10_000 },
-    )
+    expect.poll(async () => {
+      const { status, headers, body } = await w.visit(subdomain, path)
+      return status === 200 ? body : [status, headers.location]
+    })
   async function liveSite(): Promise<any> {
     const site = await makeSite(w, owner)
     await deployFiles(w, owner, site.id, [page(`site ${site.id}`)])

@@ -21,8 +21,8 @@ const trash = (w: World, { key }: TestProject, id: string) => w.call(`DELETE /ap
 const restore = (w: World, { key }: TestProject, id: string) => w.call(`POST /api/v1/sites/${id}/restore`, { key })
 const read = async (w: World, { key }: TestProject, path: string) => (await w.call(`GET /api/v1/${path}`, { key })).body
 const statusOf = async (w: World, { key }: TestProject, path: string) => (await w.call(`GET /api/v1/${path}`, { key })).status
-const shows = (w: World, subdomain: string) => expect.poll(async () => (await w.visit(subdomain)).body, { timeout: 10_000 })
-const answers = (w: World, subdomain: string) => expect.poll(async () => (await w.visit(subdomain)).status, { timeout: 10_000 })
+const shows = (w: World, subdomain: string) => expect.poll(async () => (await w.visit(subdomain)).body)
+const answers = (w: World, subdomain: string) => expect.poll(async () => (await w.visit(subdomain)).status)
 const change = (w: World, project: TestProject, json: object) =>
   w.call(`PATCH /operator/v1/projects/${project.id}`, { key: operatorToken, json })
 
@@ -371,7 +371,7 @@ describe('when the time in the trash is over', () => {
   afterAll(() => w?.[Symbol.asyncDispose]())
 
   const usage = async () => (await w.call(`GET /operator/v1/projects/${owner.id}`, { key: operatorToken })).body.usage
-  const gone = (id: string) => expect.poll(() => statusOf(w, owner, `sites/${id}`), { timeout: 20_000 }).toBe(404)
+  const gone = (id: string) => expect.poll(() => statusOf(w, owner, `sites/${id}`)).toBe(404)
   const create = (project: TestProject, subdomain: string) =>
     w.call('POST /api/v1/sites', { key: project.key, json: { name: 'x', subdomain } })
 
@@ -420,7 +420,7 @@ describe('when the time in the trash is over', () => {
     await using _feed = followRoutes(w.database.url, sink, { pollMs: 3_600_000, reloadMs: 3_600_000 })
     await connected.promise
     await trash(w, owner, site.id)
-    await expect.poll(() => gone, { timeout: 20_000 }).toEqual([site.id])
+    await expect.poll(() => gone).toEqual([site.id])
   })
 
   test('every table that names a site or a deploy is known to the removal', async () => {
@@ -454,9 +454,9 @@ describe('when the time in the trash is over', () => {
     await trash(w, owner, site.id)
     const purged = () =>
       w.db.selectFrom('deploys').select('id').where('site_id', '=', site.id).where('artifacts_purged', '=', true)
-    await expect.poll(async () => (await purged().execute()).length, { timeout: 20_000 }).toBe(2)
+    await expect.poll(async () => (await purged().execute()).length).toBe(2)
     const tries = () => broken.mock.calls.filter(([sha256]) => sha256 === unreadable[0]).length
-    await expect.poll(tries, { timeout: 20_000 }).toBeGreaterThan(1)
+    await expect.poll(tries).toBeGreaterThan(1)
     const late = await restore(w, owner, site.id)
     expect([late.status, late.body.message]).toEqual([409, expect.stringContaining('for good')])
     broken.mockRestore()

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { expect, inject } from 'vitest'
 import { caddyDir } from '../../infra/caddy/config.ts'
 import { loadConfig } from '../../infra/config.ts'
+import { openDatabase } from '../../infra/db/database.ts'
 import { apiOnSocket } from '../../infra/local/api-client.ts'
 import { caFile } from '../../infra/local/caddy-process.ts'
 import { freePort } from '../../infra/local/ports.ts'
@@ -42,6 +43,8 @@ export interface ClosedSites extends AsyncDisposable {
   closed(password?: string): Promise<ClosedSite>
   /** A site that lets in who gets a code at one of the addresses. */
   emailed(...emails: string[]): Promise<ClosedSite>
+  /** Lets every address have its next code at once. */
+  forgetRates(): Promise<void>
   /** The code of the latest email to the address. */
   codeFor(address: string): Promise<string>
   /** The certificate with which Caddy signs those of sites; verified with the one that users are told to trust. */
@@ -104,7 +107,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
       const chunks = await response.toArray()
       return Buffer.concat(chunks as Buffer[]).toString()
     }
-    const shows = (text: string) => expect.poll(body, { timeout: 30_000 }).toContain(text)
+    const shows = (text: string) => expect.poll(body, { timeout: 60_000 }).toContain(text)
     await shows('All drafts')
     return {
       url: site.url,
@@ -135,12 +138,16 @@ export async function openClosedSites(): Promise<ClosedSites> {
       await site.shows('type="email"')
       return site
     },
+    async forgetRates() {
+      await using opened = openDatabase(config.database.url ?? '')
+      await opened.db.deleteFrom('access_rates').execute()
+    },
     async codeFor(address) {
       const find = () => {
         const own = mails.received.filter(({ envelope }) => envelope.to.includes(address))
         return own.map(({ text }) => /: (\d{6})$/m.exec(text ?? '')?.[1]).findLast((code) => code !== undefined)
       }
-      await expect.poll(find, { timeout: 30_000 }).toBeDefined()
+      await expect.poll(find, { timeout: 60_000 }).toBeDefined()
       return find() ?? ''
     },
     async authorityOfSites() {

@@ -211,7 +211,7 @@ async function connect(siteId: string, domain: string): Promise<string> {
     const answer = await api(`POST /api/v1/domains/${body.id}/verify`, key)
     return answer.status === 429 ? false : answer.body.verified
   }
-  await expect.poll(verified, { timeout: 30_000, interval: 1000 }).toBe(true)
+  await expect.poll(verified, { interval: 1000 }).toBe(true)
   return body.id
 }
 
@@ -255,8 +255,10 @@ test('N08: a domain that is deleted fails its next handshake', async () => {
   const id = await connect(site.id, 'gone.example.com')
   await expect.poll(() => certificateOf('gone.example.com'), soon).toMatch(/^DNS:gone/)
   expect((await api(`DELETE /api/v1/domains/${id}`, key)).status).toBe(200)
-  await expect.poll(() => certificateOf('gone.example.com'), { timeout: 1000, interval: 50 }).toMatch(/alert|internal error/)
-  await expect.poll(() => get('http://gone.example.com/').then(({ status }) => status), { timeout: 1000, interval: 50 }).toBe(404)
+  await expect.poll(() => certificateOf('gone.example.com'), { timeout: 10_000, interval: 50 }).toMatch(/alert|internal error/)
+  await expect
+    .poll(() => get('http://gone.example.com/').then(({ status }) => status), { timeout: 10_000, interval: 50 })
+    .toBe(404)
 }, 120_000)
 
 /** When Caddy took its configuration, as it tells its own admin socket. */
@@ -316,13 +318,13 @@ test('after Caddy was killed all hosts are served within two seconds of its rest
   const domains = Array.from({ length: 20 }, (_, i) => `d${i}.busy.example.com`)
   lines.length = 0
   process.kill(pid, 'SIGKILL')
-  await waitUntil('the restart of Caddy', () => lines.some((line) => line.startsWith('caddy ended')), { timeoutMs: 5000 })
+  await waitUntil('the restart of Caddy', () => lines.some((line) => line.startsWith('caddy ended')), { timeoutMs: 60_000 })
   const startedAt = performance.now()
   const served = async () => {
     const issuers = await Promise.all([...hosts, ...domains].map(certificateOf))
     return issuers.filter((issuer) => !issuer?.includes('by Pebble')).length
   }
-  await expect.poll(served, { timeout: 10_000, interval: 20 }).toBe(0)
+  await expect.poll(served, { interval: 20 }).toBe(0)
   // the supervisor waits for a quarter of a second before it starts anything again
   expect(performance.now() - startedAt).toBeLessThan(2250)
 }, 60_000)

@@ -66,7 +66,7 @@ test.each([
       const { status, body } = await w.visit(site.subdomain, path)
       return [path, status, body]
     }
-    await expect.poll(visit, { timeout: 30_000 }).toEqual([path, 200, expect.stringContaining(text)])
+    await expect.poll(visit).toEqual([path, 200, expect.stringContaining(text)])
   }
 })
 
@@ -90,5 +90,5 @@ test('B01: a site in a folder of its repository is built there once its settings
   const json = { name: 'N', root_dir: 'apps/web' }
   expect((await w.call(`PATCH /api/v1/sites/${site.id}`, { key: owner.key, json })).body.root_dir).toBe('apps/web')
   expect(await deploy()).toMatchObject({ status: 'active', build_mode: 'build' })
-  await expect.poll(async () => (await w.visit(site.subdomain)).body, { timeout: 30_000 }).toBe('of the folder')
+  await expect.poll(async () => (await w.visit(site.subdomain)).body).toBe('of the folder')
 })

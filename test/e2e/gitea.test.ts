@@ -53,7 +53,7 @@ async function eventOf<T extends GitEvent>(fits: (event: T) => boolean): Promise
         return (parsed?.events ?? []).map((event) => ({ event: event as T, delivery }))
       })
       .find(({ event }) => fits(event))
-  await expect.poll(() => find() !== undefined, { timeout: 30_000 }).toBe(true)
+  await expect.poll(() => find() !== undefined).toBe(true)
   return find() as { event: T; delivery: Received }
 }
 

@@ -154,7 +154,7 @@ test('P04 X02: what was revoked or published shows the page of a link that does 
     await stateOf(page)
     const ownOrigin = page.url()
     expect((await call(end.replace(':id', id))).status).toBe(200)
-    await expect.poll(async () => (await w.open(url)).status, { timeout: 1000 }).toBe(404)
+    await expect.poll(async () => (await w.open(url)).status).toBe(404)
     for (const again of [await page.reload(), await page.goto(url)]) {
       expect(again?.status()).toBe(404)
       expect(await page.title()).toBe('This preview link does not open')

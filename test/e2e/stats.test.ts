@@ -60,7 +60,7 @@ test('K01 K02 K03 K04 K05 K06 J07: visits, submissions and publishes are in the 
     publishes: 1,
   }
   const today = moscowDay(Date.now())
-  await expect.poll(async () => (await read('?days=2')).summary, { timeout: 10_000 }).toEqual(day)
+  await expect.poll(async () => (await read('?days=2')).summary).toEqual(day)
   const stats = await read('?days=2')
   expect([stats.to, stats.days[1]]).toEqual([today, { date: today, ...day }])
   expect(await read('/tops?days=2')).toEqual({
@@ -90,6 +90,6 @@ test('E38: the live view shows visitors who come', async () => {
   response.on('error', () => undefined)
   await expect.poll(() => received).toBe('event: live\ndata: {"visitors":0,"paths":[]}\n\n')
   for (let n = 0; n < 5; n++) await open('/', browser(140))
-  await expect.poll(() => received, { timeout: 15_000 }).toContain('data: {"visitors":1,"paths":[{"path":"/","hits":5}]}')
+  await expect.poll(() => received).toContain('data: {"visitors":1,"paths":[{"path":"/","hits":5}]}')
   asked.destroy()
 })

@@ -4,7 +4,7 @@ import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 // Check 81: what is not for everybody, or not for long, is kept by no shared cache, whatever its address ends with.
 
-const soon = { timeout: 30_000 }
+const soon = { timeout: 60_000 }
 let w: World
 let owner: TestProject
 let site: any

@@ -22,7 +22,7 @@ import { ask, baseUrl, log, openTestEdge, platformDomain, previewUrl, routeOf } 
 
 const secretKey = Buffer.alloc(32, 'key')
 const nobody = 'postgres://nobody@127.0.0.1:1/nothing'
-const soon = { timeout: 10_000, interval: 20 }
+const soon = { interval: 20 }
 
 let dir: string
 let cas: Cas

@@ -94,7 +94,7 @@ test('S07 V15 V16: a site of the database is served, and follows its deploys and
     return `${status} ${body.toString()}`
   }
   const until = (answer: string | RegExp) =>
-    vi.waitFor(async () => expect(await get()).toMatch(answer), { timeout: 10_000, interval: 10 })
+    vi.waitFor(async () => expect(await get()).toMatch(answer), { timeout: 60_000, interval: 10 })
   await until(/^404 .*There is no site at this address/s)
 
   const site = await insertSite(db)
@@ -185,7 +185,7 @@ test('the process serves on its socket, deploy after deploy, until SIGTERM, then
     for (let seq = 1; seq <= 12; seq++) {
       await activate(opened.db, site, seq)
       const served = async () => expect((await getOverSocket(sockets.edge)).body).toBe(`deploy ${seq}`)
-      await vi.waitFor(served, { timeout: 10_000, interval: 10 })
+      await vi.waitFor(served, { timeout: 60_000, interval: 10 })
     }
     child.kill('SIGTERM')
     const [code] = await once(child, 'exit')

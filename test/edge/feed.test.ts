@@ -76,7 +76,7 @@ function memory() {
 }
 
 const never = { pollMs: 3_600_000, reloadMs: 3_600_000 }
-const until = (check: () => void) => vi.waitFor(check, { timeout: 10_000, interval: 10 })
+const until = (check: () => void) => vi.waitFor(check, { timeout: 60_000, interval: 10 })
 
 describe('bumpRoutes', () => {
   test('raises the version of one site, or of all sites of a project', async () => {

@@ -17,7 +17,7 @@ import { ask, log, platformDomain, previewUrl, storeFiles } from './test-edge.ts
 // Custom domains without a public authority, through a real Caddy.
 
 const stack = new AsyncDisposableStack()
-const soon = { timeout: 15_000, interval: 100 }
+const soon = { interval: 100 }
 let caddy: Awaited<ReturnType<typeof openCaddy>>
 let opened: OpenedDatabase
 let project_id: string

@@ -43,7 +43,7 @@ test('E13: a former name is nobodys when its time is over, without news from the
   const until = Date.now() + 3000
   await edge.publish('stays', files, { former: [{ subdomain: 'ends', until: new Date(until).toISOString() }] })
   expect(await show('ends')).toEqual([301, 'http://stays.plinth.test:8080/'])
-  await vi.waitFor(async () => expect(await show('ends')).toEqual([404, undefined]), { timeout: 20_000, interval: 10 })
+  await vi.waitFor(async () => expect(await show('ends')).toEqual([404, undefined]), { timeout: 60_000, interval: 10 })
   expect(Date.now()).toBeGreaterThanOrEqual(until)
   expect(await show('stays')).toBe('home')
 })

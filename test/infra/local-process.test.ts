@@ -150,9 +150,9 @@ test('a start is alone on its data directory, starts crashed processes again, an
   for (const role of ['api', 'caddy', 'postgres']) {
     const before = await recordOf(role)
     process.kill(before.pid, 'SIGKILL')
-    await waitUntil(`the new ${role}`, () => first.output().includes(`${role} runs again`), { timeoutMs: 30_000 })
+    await waitUntil(`the new ${role}`, () => first.output().includes(`${role} runs again`), { timeoutMs: 60_000 })
     expect(first.output()).toContain(`${role} ended (SIGKILL); starting it again`)
-    await waitUntil('the answer of the api', async () => (await demoPage()) === 200, { timeoutMs: 30_000 })
+    await waitUntil('the answer of the api', async () => (await demoPage()) === 200, { timeoutMs: 60_000 })
   }
 
   const before = await Promise.all(roles.map(recordOf))
@@ -160,7 +160,7 @@ test('a start is alone on its data directory, starts crashed processes again, an
   first.process.kill('SIGKILL')
   await first.exited
   const noneRuns = async () => !(await Promise.all(before.map(runs))).some(Boolean)
-  await waitUntil('the end of what the launcher had started', noneRuns, { timeoutMs: 50_000 })
+  await waitUntil('the end of what the launcher had started', noneRuns, { timeoutMs: 60_000 })
 
   const third = launch()
   const output = await ready(third)

@@ -27,7 +27,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true, force: true }))
 
-const soon = { timeoutMs: 10_000 }
+const soon = { timeoutMs: 60_000 }
 const sleeper = (seconds: number) => ({
   command: ['sleep', String(seconds)] as const,
   env: { PATH: '/usr/bin:/bin' },

@@ -18,6 +18,8 @@ export async function startMailServer() {
     /** Of single recipients. */
     moods: new Map<string, Mood>(),
     tries: 0,
+    /** Each ends one of the mails that hang: it is put off. */
+    hanging: [] as (() => void)[],
     /** Recipients whose mails were put off. */
     putOff: [] as string[],
   }
@@ -30,7 +32,10 @@ export async function startMailServer() {
     onRcptTo({ address }, _session, callback) {
       state.tries += 1
       const mood = state.moods.get(address) ?? state.mood
-      if (mood === 'hangs') return
+      if (mood === 'hangs') {
+        state.hanging.push(() => callback(Object.assign(new Error('busy, try later'), { responseCode: 451 })))
+        return
+      }
       if (mood === 'puts off') {
         state.putOff.push(address)
         return callback(Object.assign(new Error(`<${address}>: greylisted, try later`), { responseCode: 451 }))

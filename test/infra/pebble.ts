@@ -127,7 +127,7 @@ export async function startChallengeServer(stack: AsyncDisposableStack): Promise
       ({ ok }) => ok,
       () => false,
     )
-  await waitUntil('pebble-challtestsrv', isReady, { timeoutMs: 20_000, ended: endOf(child) })
+  await waitUntil('pebble-challtestsrv', isReady, { timeoutMs: 60_000, ended: endOf(child) })
   return dns
 }
 

@@ -34,7 +34,7 @@ async function startStuck(signal?: AbortSignal, onSpawn?: (pid: number) => Promi
     stopSignal: 'SIGTERM',
     stopTimeoutMs: 500,
   })
-  await waitUntil('the process', child.isReady, { timeoutMs: 50_000, ended: child.exited })
+  await waitUntil('the process', child.isReady, { timeoutMs: 60_000, ended: child.exited })
   return child
 }
 
@@ -53,7 +53,7 @@ test('a process whose event loop stands still is ended, says where it stood, and
     options,
   )
   process.kill(pids[0] as number, 'SIGUSR2')
-  await waitUntil('the second process', () => pids.length === 2, { timeoutMs: 50_000 })
+  await waitUntil('the second process', () => pids.length === 2, { timeoutMs: 60_000 })
   expect(said[0]).toBe(`stuck ended (SIGKILL); starting it again in 0.25 s (restart 1). Its log: ${dir}/stuck.log`)
   const line = JSON.parse((await readFile(logFile, 'utf8')).trimEnd()) as {
     process: string
@@ -95,5 +95,5 @@ test.each([
   if (isBlocked) process.kill(pid, 'SIGUSR2')
   launcher.kill('SIGKILL')
   await once(launcher, 'exit')
-  await waitUntil('the end of the process', async () => !(await runs(pid)), { timeoutMs: 50_000 })
+  await waitUntil('the end of the process', async () => !(await runs(pid)), { timeoutMs: 60_000 })
 })

@@ -13,7 +13,7 @@ const reply = {
   subject: 'Thank you, {{name}}',
   body: 'Hi **{{name}}**,\n\n- [prices](https://example.com/prices)\n\n> {{message}}',
 }
-const soon = { timeout: 40_000, interval: 50 }
+const soon = { interval: 50 }
 
 let server: Awaited<ReturnType<typeof startMailServer>>
 let w: World
@@ -139,6 +139,8 @@ describe('39: while the mail server', () => {
       await expect.poll(() => outcomeOf(w, email), soon).toBeNull()
       await expect.poll(() => server.state.tries, soon).toBeGreaterThan(0)
       server.state.mood = 'takes'
+      // how long the platform waits itself is tested with the emails about submissions
+      for (const end of server.state.hanging.splice(0)) end()
       await expect.poll(() => outcomeOf(w, email), { timeout: 120_000, interval: 200 }).toBe('sent')
       expect(mailsTo(email)).toHaveLength(1)
     },

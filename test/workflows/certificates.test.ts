@@ -19,7 +19,7 @@ import { startZone, type Zone } from '../zone.ts'
 import { describeHistories, record, replay } from './histories.ts'
 import { openTemporalClient } from './temporal-client.ts'
 
-const soon = { timeout: 20_000, interval: 30 }
+const soon = { interval: 30 }
 const retryPauseMs = 200
 
 /** A platform with a name server and an authority that misbehaves as the test wants; a second way to it is the one for rehearsals. */

@@ -46,7 +46,7 @@ async function deployBehind(siteId: string): Promise<any> {
 async function startBuild(siteId: string): Promise<string> {
   const id = await sendArchive(siteId, built('sleep 60'))
   const status = async () => (await w.call(`GET /api/v1/deploys/${id}`, { key: owner.key })).body.status
-  await expect.poll(status, { timeout: 20_000 }).toBe('building')
+  await expect.poll(status).toBe('building')
   return id
 }
 

@@ -13,7 +13,7 @@ import { startZone, type Zone } from '../zone.ts'
 import { describeHistories, record, replay } from './histories.ts'
 
 const hourMs = 3_600_000
-const soon = { timeout: 15_000, interval: 30 }
+const soon = { interval: 30 }
 
 let zone: Zone
 let w: World

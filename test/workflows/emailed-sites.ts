@@ -5,7 +5,7 @@ import { startMailServer } from '../infra/mail-server.ts'
 import { type TestProject, type WorldOptions, world } from '../world.ts'
 import { openTemporalClient } from './temporal-client.ts'
 
-export const soon = { timeout: 50_000, interval: 50 }
+export const soon = { timeout: 60_000, interval: 50 }
 
 /** A site of its own project, whose owner wants emails about submissions. */
 export interface EmailedSite extends FormSite {

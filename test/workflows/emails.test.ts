@@ -53,7 +53,7 @@ const shownInTemporal = (id: string) => {
   return execFileSync(inject('temporal'), flags).toString()
 }
 
-const soon = { timeout: 20_000, interval: 50 }
+const soon = { interval: 50 }
 
 describe('an email', () => {
   test('is sent once, to exactly the owner, in plain text and in HTML, and stays readable', async () => {

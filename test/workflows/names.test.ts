@@ -46,7 +46,7 @@ async function change(id: string, subdomain = randomName()): Promise<string> {
 /** The relay has started the workflow. */
 async function running(workflowId: string) {
   const handle = temporal.workflow.getHandle(workflowId)
-  await expect.poll(() => handle.describe().then(Boolean, () => false), { timeout: 10_000 }).toBe(true)
+  await expect.poll(() => handle.describe().then(Boolean, () => false)).toBe(true)
   return handle
 }
 
@@ -142,8 +142,8 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
   await transact(w, async (tx) => {
     for (const start of starts) await startWorkflow(tx, start)
   })
-  await expect.poll(async () => (await read(trashed.id)).status, { timeout: 20_000 }).toBe(404)
-  await expect.poll(async () => (await read(renamed.id)).body.subdomain, { timeout: 20_000 }).toBe(name)
+  await expect.poll(async () => (await read(trashed.id)).status).toBe(404)
+  await expect.poll(async () => (await read(renamed.id)).body.subdomain).toBe(name)
   expect([await listDueTrash(w.db, until, 10), await listDueSubdomainChanges(w.db, until, 10)]).toEqual([[], []])
 })
 

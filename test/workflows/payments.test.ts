@@ -10,7 +10,7 @@ import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
 import { openTemporalClient } from './temporal-client.ts'
 
-const soon = { timeout: 40_000, interval: 50 }
+const soon = { interval: 50 }
 const dayMs = 24 * 3_600_000
 const stack = new AsyncDisposableStack()
 let yookassa: PaymentDouble

@@ -220,12 +220,12 @@ describe('the schedule', () => {
 
   test('is made at the start of a worker, once, runs the sweep every hour, and keeps what an operator has set', async () => {
     await using _first = startSchedules(w.temporal, silent)
-    await expect.poll(isThere, { timeout: 40_000 }).toBeDefined()
+    await expect.poll(isThere).toBeDefined()
     await handle().pause('a backup is running')
     const updatedAt = async () => (await handle().describe()).info.lastUpdatedAt?.getTime() ?? 0
     const before = await updatedAt()
     await using _second = startSchedules(w.temporal, silent)
-    await expect.poll(updatedAt, { timeout: 40_000 }).toBeGreaterThan(before)
+    await expect.poll(updatedAt).toBeGreaterThan(before)
     const description = await handle().describe()
     expect(description).toMatchObject({
       spec: { intervals: [{ every: hourMs }], jitter: 600_000 },
@@ -234,7 +234,7 @@ describe('the schedule', () => {
     })
     await handle().trigger()
     const started = async () => (await handle().describe()).info.recentActions.map(({ action }) => action.workflow.workflowId)
-    await expect.poll(started, { timeout: 40_000 }).toHaveLength(1)
+    await expect.poll(started).toHaveLength(1)
     const [workflowId = ''] = await started()
     expect(workflowId).toMatch(new RegExp(`^${registry.sweepStorage.schedule.workflow_id}-`))
     expect(await temporal.workflow.getHandle(workflowId).result()).toContain('looked at')
@@ -248,7 +248,7 @@ describe('the schedule', () => {
     const late = await Connection.connect({ address: waiting.temporal.address })
     const schedule = new Client({ connection: late }).schedule.getHandle(registry.sweepStorage.schedule.schedule_id)
     const made = () => schedule.describe().then(Boolean, () => false)
-    await expect.poll(made, { timeout: 30_000 }).toBe(true)
+    await expect.poll(made).toBe(true)
     await late.close()
   })
 })

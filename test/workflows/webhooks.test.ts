@@ -52,7 +52,7 @@ beforeEach(() => {
   received.length = 0
 })
 
-const soon = { timeout: 50_000, interval: 30 }
+const soon = { interval: 30 }
 let paths = 0
 
 /** A webhook with a path of its own at the receiver. */

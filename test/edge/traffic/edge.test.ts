@@ -54,7 +54,7 @@ async function publish(more: Partial<Route> = {}, content: Parameters<TestEdge['
   }
 }
 
-const until = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 30_000, interval: 20 })
+const until = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 60_000, interval: 20 })
 
 test('K02: views, visitors and bytes of a browser and of a program', async () => {
   const site = await publish()

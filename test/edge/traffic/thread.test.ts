@@ -100,7 +100,7 @@ async function stop(thread: Worker): Promise<void> {
 
 const segmentsIn = async (dir: string, streamId: string) =>
   (await readdir(join(dir, streamId))).filter((name) => name.endsWith('.json')).sort()
-const until = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 30_000, interval: 20 })
+const until = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: 60_000, interval: 20 })
 
 test('K02: hits are counted while the edge runs, and the segments are removed', async () => {
   const counting = await openCounting()
