@@ -18,7 +18,8 @@ import { watchStolen } from './stolen.ts'
 // With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
 // With --closed it is measured beside itself, with an open site and with a closed one whose visitors have logged in.
 // With --traffic it is measured beside itself, without and with counting what it answers for the statistics.
-//   npm run bench edge -- [--rules | --closed | --traffic] [--seconds 2] [--rounds 5] [--json <file>]
+// With --servers and --cases only those are measured whose names contain one of the texts, which are separated by commas.
+//   npm run bench edge -- [--rules | --closed | --traffic] [--servers 'Caddy,bare'] [--cases 'KiB,304'] [--seconds 2] [--rounds 5] [--json <file>]
 
 const { values } = parseArgs({
   options: {
@@ -27,6 +28,8 @@ const { values } = parseArgs({
     rules: { type: 'boolean', default: false },
     closed: { type: 'boolean', default: false },
     traffic: { type: 'boolean', default: false },
+    servers: { type: 'string', default: '' },
+    cases: { type: 'string', default: '' },
     json: { type: 'string', default: join(tmpdir(), 'plinth-bench-edge.json') },
   },
 })
@@ -34,10 +37,16 @@ const seconds = Number(values.seconds)
 const rounds = Number(values.rounds)
 const isAlone = values.rules || values.closed || values.traffic
 
+/** Whether a name was asked for. */
+const isWanted = (name: string, wanted: string) => wanted.split(',').some((text) => name.includes(text))
+
+const script = '/assets/app-D1wrgTda.js'
 const files = [
   { path: '/', file: 'index.html', bytes: 4096 },
-  { path: '/assets/app-D1wrgTda.js', file: 'assets/app-D1wrgTda.js', bytes: 40_960 },
+  { path: script, file: script.slice(1), bytes: 40_960 },
   { path: '/large.bin', file: 'large.bin', bytes: 1_048_576 },
+  // more than the edge ever keeps in memory
+  { path: '/streamed.bin', file: 'streamed.bin', bytes: 5 * 1_048_576 },
 ] as const
 
 /** One kind of request; undefined when the server does not take it. */
@@ -46,26 +55,35 @@ interface Case {
   readonly measure: (server: MeasuredServer, seconds: number) => Promise<Load> | undefined
 }
 
-const cases: readonly Case[] = [
-  { name: '4 KiB html', measure: ({ http, headers = [] }, seconds) => wrk(http, '/', headers, seconds) },
-  { name: '40 KiB js', measure: ({ http, headers = [] }, seconds) => wrk(http, '/assets/app-D1wrgTda.js', headers, seconds) },
+const overHttp = (name: string, path: string, more: readonly string[] = []): Case => ({
+  name,
+  measure: ({ http, headers = [] }, seconds) => wrk(http, path, [...more, ...headers], seconds),
+})
+const overHttp2 = (name: string, path: string): Case => ({
+  name,
+  measure: ({ https }, seconds) => (https === undefined ? undefined : h2load(https, path, seconds)),
+})
+const all: readonly Case[] = [
+  overHttp('4 KiB html', '/'),
+  overHttp('40 KiB js', script),
+  {
+    name: '40 KiB js, br',
+    measure: ({ http, headers = [], hasBrotli }, seconds) =>
+      hasBrotli ? wrk(http, script, ['Accept-Encoding: br', ...headers], seconds) : undefined,
+  },
   {
     name: '304',
     measure: ({ name, http, headers = [] }, seconds) =>
       withETag(name, (tag) => wrk(http, '/', [`If-None-Match: ${tag}`, ...headers], seconds)),
   },
-  { name: '1 MiB', measure: ({ http, headers = [] }, seconds) => wrk(http, '/large.bin', headers, seconds) },
+  overHttp('1 MiB', '/large.bin'),
+  overHttp('5 MiB', '/streamed.bin'),
   ...(values.rules ? [ruleCase] : []),
   ...(isInstalled('h2load') && !isAlone
-    ? [
-        {
-          name: '4 KiB, https h2',
-          measure: ({ https }: MeasuredServer, seconds: number) =>
-            https === undefined ? undefined : h2load(https, '/', seconds),
-        },
-      ]
+    ? [overHttp2('4 KiB, h2', '/'), overHttp2('40 KiB, h2', script), overHttp2('1 MiB, h2', '/large.bin')]
     : []),
 ]
+const cases = all.filter(({ name }) => isWanted(name, values.cases))
 
 const eTags = new Map<string, string>()
 const withETag = <T>(name: string, measure: (tag: string) => T) => {
@@ -83,12 +101,14 @@ stack.defer(() => rm(dir, { recursive: true, force: true }))
 await chmod(dir, 0o755)
 const folder = join(dir, 'files')
 await mkdir(join(folder, 'assets'), { recursive: true })
-for (const { file, bytes } of files) await writeFile(join(folder, file), Buffer.alloc(bytes, `${file} `))
+for (const { file, bytes } of files) await writeFile(join(folder, file), text(bytes))
 
 const start = [values.closed && startGateServers, values.rules && startRuleServers, values.traffic && startTrafficServers].find(
   (start) => start !== false,
 )
-const servers = await (start ?? startServers)({ files: folder, dir, stack })
+const servers = (await (start ?? startServers)({ files: folder, dir, stack })).filter(({ name }) =>
+  isWanted(name, values.servers),
+)
 for (const server of servers) await check(server)
 
 /** The loads of each case and server, one of each round. */
@@ -106,6 +126,17 @@ for (let round = 0; round < rounds; round++) {
 }
 printTable()
 await writeJson()
+
+/** A text that compresses about as well as a script does, to a third. */
+function text(bytes: number): string {
+  let state = 1
+  let made = ''
+  while (made.length < bytes) {
+    state = (state * 48_271) % 2_147_483_647
+    made += `${(state % 2000).toString(36)} `
+  }
+  return made.slice(0, bytes)
+}
 
 /** Waits until a server answers all files as they are, and notes its ETag. */
 async function check({ name, http, headers }: MeasuredServer): Promise<void> {
@@ -153,7 +184,7 @@ function summary(i: number, j: number) {
 }
 
 function printTable(): void {
-  const columnWidth = 19
+  const columnWidth = 16
   console.log(
     `\nRequests/s and their ratio to ${servers[0]?.name}: medians of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
   )

@@ -2,6 +2,8 @@ import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { brotliCompressSync } from 'node:zlib'
+import { mayHaveBackgroundVariants } from '../../core/encodings.ts'
 import { openContent } from '../../edge/content.ts'
 import { edgeLimits } from '../../edge/edge.ts'
 import { createHandler } from '../../edge/handler.ts'
@@ -31,6 +33,10 @@ const found = await readdir(folder, { recursive: true, withFileTypes: true })
 const paths = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 const files = paths.map(async (path) => ({ path: path.slice(folder.length + 1), ...(await cas.put(await readFile(path))) }))
 const entries = await Promise.all(files)
+for (const { path, sha256, size } of entries) {
+  if (!path.endsWith('.js') || !mayHaveBackgroundVariants(size)) continue
+  await cas.putVariant(sha256, 'br', brotliCompressSync(await readFile(join(folder, path))))
+}
 const { rules } = await readSiteRules(cas, entries)
 const manifest_sha256 = await storeManifest({ add: cas.put }, entries, rules)
 const log = createLogger('bench', 'info')

@@ -15,6 +15,8 @@ export interface MeasuredServer {
   readonly https?: number
   /** Headers of every request. */
   readonly headers?: readonly string[]
+  /** Whether it sends texts with brotli when it is asked to. */
+  readonly hasBrotli?: boolean
 }
 
 export interface Place {
@@ -33,7 +35,10 @@ export async function startServers(place: Place): Promise<MeasuredServer[]> {
     await startCaddyFileServer(place),
     ...(await startBehindCaddy(place, 'bare Node', join(import.meta.dirname, '..', 'bare-server.ts'))),
     await startSirv(place),
-    ...(await startBehindCaddy(place, 'Plinth edge', join(import.meta.dirname, 'plinth-server.ts'))),
+    ...(await startBehindCaddy(place, 'Plinth edge', join(import.meta.dirname, 'plinth-server.ts'))).map((server) => ({
+      ...server,
+      hasBrotli: true,
+    })),
   ]
 }
 
