@@ -70,6 +70,9 @@ export async function openServer(listener: RequestListener, listen: Listen, limi
     unused.delete(socket)
     // an upgrade is answered as if it were none; on its connection Node's parser would leave the next bad request without an answer for 10 s
     if (isClosing || headers.upgrade !== undefined) response.setHeader('connection', 'close')
+    // connections are kept without a header that says so, and Caddy sets the date itself
+    else response.removeHeader('connection')
+    response.sendDate = false
   })
   await listenOn(server, listen)
 

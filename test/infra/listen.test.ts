@@ -38,6 +38,17 @@ test.each([
   expect(Object.keys(JSON.parse(body) as object)).toEqual(['message'])
 })
 
+test('B30: an answer has none of the headers that Caddy replaces, and its connection is kept', async () => {
+  const socket = connect(path)
+  const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+  for (const _again of [1, 2]) {
+    socket.write(request)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    expect(String(answer)).toBe('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+  }
+  socket.destroy()
+})
+
 test('only the user of the process can connect', async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
