@@ -109,9 +109,8 @@ describe('check 61', () => {
     const dir = join(uses.platform.config.dataDir, 'logs')
     expect(readdirSync(dir).sort()).toEqual(processes.map((name) => `${name}.log`))
     for (const name of ['api', 'edge']) expect(readFileSync(join(dir, `${name}.log`), 'utf8')).toContain('"request answered"')
-    // the downloads that were broken off, and the certificates that the edge did not send
-    for (const line of ['aborting with incomplete response', 'external certificate manager'])
-      expect(readFileSync(join(dir, 'caddy.log'), 'utf8')).toContain(line)
+    // the certificates that the edge did not send
+    expect(readFileSync(join(dir, 'caddy.log'), 'utf8')).toContain('external certificate manager')
   })
 
   test('no line of the launcher contains a secret', () => {
