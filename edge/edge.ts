@@ -17,9 +17,9 @@ import { openRouteTable, type RouteTable } from './routes.ts'
 import { openTraffic } from './traffic/traffic.ts'
 
 /**
- * Visitors send no bodies. A visitor who reads nothing for a minute holds an open file and at most 64 KiB. The limit is not shorter, because a
- * phone in a tunnel pauses for more than 15 s. `address-limit.ts` limits the requests and the large files that one address has under way at once. Caddy in front has the
- * same limit.
+ * Visitors send no bodies. A visitor who reads nothing for a minute holds an open file and at most 128 KiB, or 512 KiB for up to 64 visitors
+ * who kept up before. The limit is not shorter, because a phone in a tunnel pauses for more than 15 s. `address-limit.ts` limits the requests and
+ * the large files that one address has under way at once. Caddy in front has the same limit.
  */
 export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 60_000 }
 

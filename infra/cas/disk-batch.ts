@@ -9,6 +9,7 @@ import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type 
 import { type Layout, suffix } from './disk-layout.ts'
 import { absent, inParallel, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
+import { openPieces } from './pieces.ts'
 
 /** The name of an older file was flushed, by its writer or by the kernel. */
 const freshMs = 60_000
@@ -38,6 +39,7 @@ export function openDiskBatch(layout: Layout): ObjectBatch {
   const folder = openBatchFolder(layout.incoming)
   const batch: Batch = { layout, folder, entries: new Map(), variants: new Map(), placed: new Set() }
   const { entries, variants, placed } = batch
+  const pieces = openPieces()
   return {
     async add(bytes, options = {}) {
       try {
@@ -50,7 +52,7 @@ export function openDiskBatch(layout: Layout): ObjectBatch {
     async open(sha256): Promise<OpenedObject | undefined> {
       const temporary = (await entries.get(sha256))?.temporary
       const file = (temporary && (await absent(open(temporary)))) || (await absent(open(layout.pathOf(sha256))))
-      return file && (await openedFile(file))
+      return file && (await openedFile(file, pieces))
     },
 
     async publish() {

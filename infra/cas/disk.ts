@@ -9,13 +9,15 @@ import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
 import { absent, openedFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
+import { openPieces } from './pieces.ts'
 
 /** Opens a read-only folder with the layout of a storage, such as a backup's. It may be absent, and need not have all objects. */
 export function openDiskCopy(root: string): Pick<Cas, 'open'> {
+  const pieces = openPieces()
   return {
     async open(sha256, encoding) {
       const file = await absent(open(pathIn(root, sha256) + (encoding ? suffix[encoding] : '')))
-      return file && openedFile(file)
+      return file && openedFile(file, pieces)
     },
   }
 }

@@ -2,12 +2,13 @@ import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { AppError } from '../../core/errors.ts'
 import type { OpenedObject } from './cas.ts'
+import type { Pieces } from './pieces.ts'
 
-export async function openedFile(file: FileHandle): Promise<OpenedObject> {
+export async function openedFile(file: FileHandle, pieces: Pieces): Promise<OpenedObject> {
   const { size } = await file.stat()
   return {
     size,
-    stream: (start = 0, end = size - 1) => (size === 0 ? closing(file) : file.createReadStream({ start, end })),
+    stream: (start = 0, end = size - 1) => (size === 0 ? closing(file) : pieces.stream(file, start, end)),
     async bytes() {
       try {
         return await readBytes(file, size)

@@ -38,7 +38,7 @@ test.each([
   expect(Object.keys(JSON.parse(body) as object)).toEqual(['message'])
 })
 
-test('B30: an answer has none of the headers that Caddy replaces, and its connection is kept', async () => {
+test('1: an answer has none of the headers that Caddy replaces, and its connection is kept', async () => {
   const socket = connect(path)
   const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
   for (const _again of [1, 2]) {
