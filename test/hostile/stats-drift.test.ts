@@ -13,8 +13,8 @@ import { type World, world } from '../world.ts'
 import { type KillablePostgres, startKillablePostgres } from './killable-postgres.ts'
 import { report } from './platform.ts'
 
-// A generator that knows what it has sent, through two edge processes and over midnight in Moscow, while edges and PostgreSQL are killed: afterwards
-// views, visitors and bytes of every site and day are what was sent. PLINTH_DRIFT_SECONDS=600 PLINTH_DRIFT_RATE=3000 makes it long.
+// A generator that knows what it has sent, through two edge processes and over midnight in Moscow, while edges, their threads that count and
+// PostgreSQL are killed: afterwards views, visitors and bytes of every site and day are what was sent. PLINTH_DRIFT_SECONDS=600 PLINTH_DRIFT_RATE=3000 makes it long.
 
 const seconds = Number(process.env['PLINTH_DRIFT_SECONDS'] ?? 60)
 const rate = Number(process.env['PLINTH_DRIFT_RATE'] ?? 150)
@@ -246,6 +246,15 @@ test('K02 K07: what two edges answered over midnight is counted exactly, whateve
     while (now() < midnight + (part - 0.5) * seconds * 1000) await pause(20)
   }
   const generating = generate(edges, midnight, midnight + (seconds / 2) * 1000)
+  let endedThreads = 0
+  /** Ends the threads while hits come in, before, over and after midnight. What they had not written is still in the memory of their edges. */
+  const endThreads = async () => {
+    for (let part = 0.05; part < 0.95; part += 0.075) {
+      await share(part)
+      const edge = edges[endedThreads % edges.length]
+      if (edge?.isOpen && edge.child.kill('SIGUSR2')) endedThreads += 1
+    }
+  }
   const faults = async () => {
     for (const [part, edge] of [[0.1, one] as const, [0.6, two] as const]) {
       await share(part)
@@ -256,10 +265,12 @@ test('K02 K07: what two edges answered over midnight is counted exactly, whateve
       await postgres.crash(2000)
     }
   }
-  const [sent] = await Promise.all([generating, faults()])
+  const [sent] = await Promise.all([generating, faults(), endThreads()])
   await expect.poll(counted, { timeout: 60_000 }).toEqual(expected())
   expect(new Set(expected().map(({ site }) => site.split(' ')[1])).size).toBe(2)
-  report('stats_drift', `0 of ${sent} requests at ${rate} a second, 2 kills of edges, 2 of PostgreSQL`, '0')
+  const faultsMade = `2 kills of edges, ${endedThreads} of threads that count, 2 of PostgreSQL`
+  expect(endedThreads).toBeGreaterThan(4)
+  report('stats_drift', `0 of ${sent} requests at ${rate} a second, ${faultsMade}`, '0')
 
   const lostMs = await killWhileAnswering(one)
   report('what a killed edge loses', `views of ${lostMs} ms`, '250 ms on an idle machine')
