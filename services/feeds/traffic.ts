@@ -14,6 +14,8 @@ const dayMs = 86_400_000
 /** Segments that waited longer on the disk of an edge are not counted. */
 export const maxAgeMs = 30 * dayMs
 const minuteMs = 60_000
+/** The advisory lock that is shared by all transactions that add segments. */
+const applyingLock = 5_377_003
 
 /**
  * Adds up segments of one edge in one transaction. Those that were applied before are skipped, so that it may be repeated. Sites that are gone, and
@@ -32,6 +34,8 @@ export async function applyBatches(
   if (batches.length === 0) return
   const last = first + batches.length - 1
   const before = await db.transaction().execute(async (tx) => {
+    // a statement of its own: the next one sees what was committed before the lock was given
+    await sql`select pg_advisory_xact_lock_shared(${applyingLock})`.execute(tx)
     const stream = await lockStream(tx, streamId, first - 1)
     const fresh = batches.slice(Math.max(0, stream.applied - first + 1))
     if (fresh.length === 0) return now
@@ -47,6 +51,14 @@ export async function applyBatches(
   })
   // about once a minute for each edge
   if (Math.floor(before.getTime() / minuteMs) !== Math.floor(now.getTime() / minuteMs)) await deleteOldLive(db, now)
+}
+
+/**
+ * Waits for the transactions that add segments now. Those that begin later see what was committed before: they add nothing to a site whose removal
+ * has begun.
+ */
+export async function waitForAppliers(db: Db): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${applyingLock})`.execute(db)
 }
 
 /** The watermark of a stream. It stays locked until the transaction ends, also when the stream is new. */
@@ -76,7 +88,7 @@ async function addDays(tx: Db, merged: readonly MergedDay[], now: Date): Promise
   await upsertTops(tx, counted.flatMap(topsOf))
 }
 
-/** The days whose sites exist, with the number of keys that each has stored. */
+/** The days whose sites exist and are not being removed, with the number of keys that each has stored. */
 async function readStates(tx: Db, days: readonly MergedDay[]) {
   const byId = new Map(days.map((day) => [`${day.site_id} ${day.day}`, day]))
   const { rows } = await sql<{ site_id: string; day: string; seen_keys: number }>`
@@ -90,7 +102,6 @@ async function readStates(tx: Db, days: readonly MergedDay[]) {
   })
 }
 
-/** A site that was removed a moment ago fails the statement; the next try skips it. */
 async function upsertDays(tx: Db, counted: readonly CountedDay[]): Promise<void> {
   const days = counted.map(({ day }) => day)
   const column = (select: (one: CountedDay) => number) => sql`${counted.map(select)}::bigint[]`
