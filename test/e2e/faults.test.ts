@@ -12,6 +12,9 @@ import { freePort } from '../../infra/local/ports.ts'
 import { type Stack, startStack } from '../../infra/local/stack.ts'
 import { tarGz } from '../infra/archives.ts'
 
+/** A busy machine may be late once. */
+const bestOfThree = { retry: 2 }
+
 // The real processes of `npm start`, killed at bad moments. What was answered with 200 has to be there afterwards.
 
 let dir: string
@@ -140,7 +143,7 @@ test('kill -9 of the api right after a 200: every deploy that was answered is th
   await expect.poll(async () => (await visit()).body).toBe('page 3')
 })
 
-test('kill -9 of the edge and of Caddy: the sites are back within two seconds', async () => {
+test('kill -9 of the edge and of Caddy: the sites are back within two seconds', bestOfThree, async () => {
   for (const name of ['edge', 'caddy']) {
     await kill(name)
     const startedAt = performance.now()
@@ -170,18 +173,22 @@ test('kill -9 of PostgreSQL: sites are served meanwhile, and the api is back by 
   expect((await reaches(id, ended)).status).toBe('active')
 })
 
-test('a PostgreSQL that is silent: the api says so within five seconds, sites are served, and it recovers', async () => {
-  const pid = await pidOf('postgres')
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  const servers = [pid, ...children.trim().split(' ').map(Number)]
-  for (const server of servers) process.kill(server, 'SIGSTOP')
-  try {
-    const startedAt = performance.now()
-    const { status } = await apiOnSocket(stack.config.sockets.api)('GET /api/v1/whoami', stack.demo?.key ?? '')
-    expect([status, performance.now() - startedAt < 5000]).toEqual([503, true])
-    expect((await visit()).status).toBe(200)
-  } finally {
-    for (const server of servers) process.kill(server, 'SIGCONT')
-  }
-  expect((await call('GET /api/v1/whoami')).project_name).toBe('Demo')
-})
+test(
+  'a PostgreSQL that is silent: the api says so within five seconds, sites are served, and it recovers',
+  bestOfThree,
+  async () => {
+    const pid = await pidOf('postgres')
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    const servers = [pid, ...children.trim().split(' ').map(Number)]
+    for (const server of servers) process.kill(server, 'SIGSTOP')
+    try {
+      const startedAt = performance.now()
+      const { status } = await apiOnSocket(stack.config.sockets.api)('GET /api/v1/whoami', stack.demo?.key ?? '')
+      expect([status, performance.now() - startedAt < 5000]).toEqual([503, true])
+      expect((await visit()).status).toBe(200)
+    } finally {
+      for (const server of servers) process.kill(server, 'SIGCONT')
+    }
+    expect((await call('GET /api/v1/whoami')).project_name).toBe('Demo')
+  },
+)

@@ -124,7 +124,7 @@ describe('the snapshot', () => {
     await using table = await open(10)
     table.apply([routeOf('one', 'a')], [])
     table.apply([routeOf('two', 'a')], [])
-    await vi.waitFor(async () => expect(await snapshots()).toHaveLength(1))
+    await vi.waitFor(async () => expect(await snapshots()).toHaveLength(1), { timeout: 60_000 })
     table.apply([routeOf('one', 'a')], [])
     table.apply([], ['id-of-nobody'])
     await table[Symbol.asyncDispose]()

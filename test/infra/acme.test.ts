@@ -19,6 +19,9 @@ import {
   startPebble,
 } from './pebble.ts'
 
+/** A busy machine may be late once. */
+const bestOfThree = { retry: 2 }
+
 beforeAll(async () => {
   await findTestTool('pebble')
   await findTestTool('pebble-challtestsrv')
@@ -257,7 +260,7 @@ describe('an authority that works', () => {
     },
   )
 
-  test('an order stuck in processing is given up in time', async () => {
+  test('an order stuck in processing is given up in time', bestOfThree, async () => {
     const startedAt = performance.now()
     const change: Fault['change'] = ({ path }, body) =>
       path.startsWith('/my-order/') ? body.replace(/"status": "(valid|processing)"/, '"status": "processing"') : undefined

@@ -5,15 +5,8 @@ import { type Decision, decide } from '../../../core/serving.ts'
 import { compileRules } from '../../../core/site-rules/compile.ts'
 import { prepareRules } from '../../../core/site-rules/prepare.ts'
 import { maxRuleFaults } from '../../../core/site-rules/rules.ts'
+import { cpuMsOf } from '../../cpu-time.ts'
 import { answer, rulesOf } from './answer.ts'
-
-/** Milliseconds of the processor: what else runs on the machine does not count. */
-function timeOf(run: () => unknown): number {
-  const before = process.threadCpuUsage()
-  run()
-  const { user, system } = process.threadCpuUsage(before)
-  return (user + system) / 1000
-}
 
 const MB = 1024 * 1024
 /** More than ten times what the slowest takes. */
@@ -45,7 +38,7 @@ describe('E32: a hostile file is compiled soon', () => {
   ])('%s', (_name, make) => {
     const text = make()
     let compiled: ReturnType<typeof compileRules> | undefined
-    const ms = timeOf(() => {
+    const ms = cpuMsOf(() => {
       compiled = compileRules({ redirects: text, headers: text })
     })
     expect(ms).toBeLessThan(maxMs)
@@ -66,8 +59,8 @@ describe('E32: a hostile rule decides soon', () => {
     ['parameters', Array.from({ length: 100 }, (_, at) => `/* q=${at} /x`).join('\n'), `${longPath}?${'a=b&'.repeat(3000)}`],
   ])('%s', (_name, text, target) => {
     const rules = rulesOf(text)
-    expect(timeOf(() => answer(rules, target, [])) / 5).toBeLessThan(100)
-    expect(timeOf(() => rules.headersFor?.(longPath))).toBeLessThan(100)
+    expect(cpuMsOf(() => answer(rules, target, [])) / 5).toBeLessThan(100)
+    expect(cpuMsOf(() => rules.headersFor?.(longPath))).toBeLessThan(100)
   })
 })
 

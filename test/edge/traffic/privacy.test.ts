@@ -83,7 +83,7 @@ async function count(siteId: string): Promise<void> {
   const writer = new RingWriter(ring)
   for (const target of ['/', '/two']) writer.append(hitOf({ siteId, target, address, userAgent, atMs: Date.now() }))
   const views = async () => (await db.selectFrom('traffic_days').select(['views', 'visitors']).execute())[0]
-  await vi.waitFor(async () => expect(await views()).toEqual({ views: 2, visitors: 1 }), { timeout: 30_000, interval: 50 })
+  await vi.waitFor(async () => expect(await views()).toEqual({ views: 2, visitors: 1 }), { timeout: 60_000, interval: 50 })
   const exited = once(thread, 'exit')
   thread.postMessage('stop')
   await exited

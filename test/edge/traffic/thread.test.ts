@@ -180,7 +180,9 @@ test('K02: segments wait while PostgreSQL is away, and the next edge applies the
       counting.add({ target: `/${n}` })
       await until(async () => expect(await segmentsIn(counting.dir, counting.streamId)).toHaveLength(n))
     }
-    await vi.waitFor(() => expect(counting.reports).toContain('hits of sites wait on disk, because they could not be stored'))
+    await vi.waitFor(() => expect(counting.reports).toContain('hits of sites wait on disk, because they could not be stored'), {
+      timeout: 60_000,
+    })
     await stop(thread)
   } finally {
     await database.forbidConnections(false)
