@@ -1,11 +1,11 @@
 import { proxyActivities, proxyLocalActivities, sleep, workflowInfo } from '@temporalio/workflow'
-import type { CertificateActivities, OrderInput } from '../../workflows/contract/certificates.ts'
-import type { DeployActivities, DeployInput } from '../../workflows/contract/deploys.ts'
-import type { DomainActivities, DomainInput } from '../../workflows/contract/domains.ts'
-import type { CheckoutInput, PaymentActivities } from '../../workflows/contract/payments.ts'
-import type { ForgeReportsInput, ReportActivities } from '../../workflows/contract/reports.ts'
-import type { SiteActivities, SubdomainChangeInput, TrashInput } from '../../workflows/contract/sites.ts'
-import type { StorageActivities } from '../../workflows/contract/storage.ts'
+import type { CertificateActivities, OrderInput } from '../../../workflows/contract/certificates.ts'
+import type { DeployActivities, DeployInput } from '../../../workflows/contract/deploys.ts'
+import type { DomainActivities, DomainInput } from '../../../workflows/contract/domains.ts'
+import type { CheckoutInput, PaymentActivities } from '../../../workflows/contract/payments.ts'
+import type { ForgeReportsInput, ReportActivities } from '../../../workflows/contract/reports.ts'
+import type { SiteActivities, SubdomainChangeInput, TrashInput } from '../../../workflows/contract/sites.ts'
+import type { StorageActivities } from '../../../workflows/contract/storage.ts'
 
 const { claimDeploy, publishDeploy } = proxyLocalActivities<DeployActivities>({ startToCloseTimeout: '15s' })
 
