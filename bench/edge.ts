@@ -194,7 +194,8 @@ function printTable(): void {
     const cells = cases.map((_case, i) => {
       const cell = summary(i, j)
       failures += cell?.failed ?? 0
-      return (cell ? `${cell.requests_per_second.toFixed(0)}  ${cell.ratio.toFixed(2)}` : '-').padStart(columnWidth)
+      const ratio = cell && !Number.isNaN(cell.ratio) ? cell.ratio.toFixed(2) : '    '
+      return (cell ? `${cell.requests_per_second.toFixed(0)}  ${ratio}` : '-').padStart(columnWidth)
     })
     console.log(name.padEnd(22) + cells.join(''))
   }

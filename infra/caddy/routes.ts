@@ -109,6 +109,9 @@ export function redirectRoutes(config: Config, base: URL): Json[] {
  * Streams bodies of any length in both directions; their limits are checked behind Caddy. Caddy reads the beginning of a body before it
  * connects to the process, so that a small body that trickles costs the process nothing. It closes the connection of a body that it gives up
  * itself; after a body that the process refused half-read, it would take the rest for another request (seen with 2.11: 26 s instead of 10).
+ *
+ * Measured to change less than the noise of 3 % at 4 KiB: HTTP/2 to the process, 64 KiB buffers, flushing at once, no retries, no buffers of
+ * requests, no deadlines of reads and writes.
  */
 function proxyTo({ http }: Config, socket: string, transport: Json = {}): Json {
   return {
