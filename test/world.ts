@@ -138,6 +138,8 @@ export interface WorldOptions {
   readonly liveTiming?: LiveTiming
   /** Where the edge listens; any free port when absent. */
   readonly edgePort?: number
+  /** How long unknown hosts of logins wait at most until they are looked up together; 10 ms when absent. */
+  readonly hostLookUpGapMs?: number
 }
 
 type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
@@ -225,7 +227,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       operatorToken,
       runnerToken,
       // each test has sites of its own, and would wait a second for the first login
-      hostLookUpGapMs: 10,
+      hostLookUpGapMs: options.hostLookUpGapMs ?? 10,
     })
     // as openServer has it: a shorter one closes connections that a busy test is about to use
     const http = createServer({ keepAliveTimeout: 150_000 }, listener)

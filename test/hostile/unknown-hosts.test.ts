@@ -16,7 +16,7 @@ let site: ClosedSite
 let edgePort: number
 beforeAll(async () => {
   database = await createCountingDatabase()
-  w = await world({ database, worker: false, edge: true })
+  w = await world({ database, worker: false, edge: true, hostLookUpGapMs: 1000 })
   const owner: TestProject = await w.project('enterprise')
   site = await makeClosedSite(w, owner)
   edgePort = Number(new URL(w.config.urls.preview).port)
