@@ -3,13 +3,16 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { apiOnSocket } from '../infra/local/api-client.ts'
 import { withStack } from './stack.ts'
 import { quantile } from './statistics.ts'
 
-// How long from sending ten small files until the edge serves them, through the real processes and Caddy.
-//   npm run bench deploy-files
+// How long from sending ten small files until the edge serves them, through the real processes and Caddy. Without a pause each deploy competes
+// for the processors with what follows the publication of the one before: its retention, and the end of its workflow.
+//   npm run bench deploy-files -- [--pause <milliseconds>]
 
+const { values } = parseArgs({ options: { pause: { type: 'string', default: '0' } } })
 const runs = 50
 const warmUps = 5
 
@@ -28,6 +31,7 @@ await withStack(async (stack) => {
   const accepted: number[] = []
   const served: number[] = []
   for (let run = -warmUps; run < runs; run++) {
+    await pause(Number(values.pause))
     const page = `<!doctype html><title>run ${run}</title>`
     const others = Array.from({ length: 9 }, (_, i) => ({ path: `file-${i}.txt`, content: `file ${i} of run ${run}\n` }))
     const startedAt = performance.now()
