@@ -4,12 +4,36 @@ import { acceptedEncodings, type Encoding } from '../core/encodings.ts'
 /** The strong ETags of a file: of its plain bytes and of their variants. */
 export type ETags = Readonly<Record<'plain' | Encoding, string>>
 
-export const etagsOf = (sha256: string): ETags => ({
-  plain: `"${sha256}"`,
-  br: `"${sha256}-br"`,
-  zstd: `"${sha256}-zstd"`,
-  gzip: `"${sha256}-gzip"`,
-})
+export const etagsOf = (sha256: string): ETags => new FileETags(sha256)
+
+/** Makes each ETag when it is first needed: a file is asked for with one or two of them. */
+class FileETags implements ETags {
+  readonly #sha256: string
+  #plain: string | undefined
+  #br: string | undefined
+  #zstd: string | undefined
+  #gzip: string | undefined
+
+  constructor(sha256: string) {
+    this.#sha256 = sha256
+  }
+  get plain() {
+    this.#plain ??= `"${this.#sha256}"`
+    return this.#plain
+  }
+  get br() {
+    this.#br ??= `"${this.#sha256}-br"`
+    return this.#br
+  }
+  get zstd() {
+    this.#zstd ??= `"${this.#sha256}-zstd"`
+    return this.#zstd
+  }
+  get gzip() {
+    this.#gzip ??= `"${this.#sha256}-gzip"`
+    return this.#gzip
+  }
+}
 
 const etagPattern = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
@@ -29,8 +53,8 @@ export function passesIfMatch(ifMatch: string, etags: ETags): boolean {
   return [...ifMatch.matchAll(etagPattern)].some(([, weak, etag]) => !weak && isOneOf(etags, etag))
 }
 
-const isOneOf = ({ plain, br, zstd, gzip }: ETags, etag: string | undefined) =>
-  etag === br || etag === gzip || etag === plain || etag === zstd
+const isOneOf = (etags: ETags, etag: string | undefined) =>
+  etag === etags.br || etag === etags.gzip || etag === etags.plain || etag === etags.zstd
 
 /** The encodings that a client prefers to plain bytes, the most preferred first. */
 export interface PreferredEncodings {

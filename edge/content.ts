@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache'
-import { type Encoding, encodings } from '../core/encodings.ts'
+import type { Encoding } from '../core/encodings.ts'
 import type { Cas, OpenedObject } from '../infra/cas/cas.ts'
+import { maxTabledBytes } from '../infra/cas/entry-table.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
-import { rulesOf, splitManifest } from '../infra/cas/manifests.ts'
 import { sha256Hex } from '../infra/crypto/sha256.ts'
-import { FairQueue } from '../infra/fair-queue.ts'
-import { createFileCache, type SiteFile, type SiteFiles } from './site-files.ts'
+import { createLoads } from './loads.ts'
+import { type ManifestLimits, openManifests } from './manifests.ts'
+import type { SiteFile, SiteFiles } from './site-files.ts'
 
 /** `absent`: there is no such encoding. `large`: to be streamed from {@link Content.open}. */
 type Body = Buffer | 'absent' | 'large'
@@ -23,13 +24,7 @@ export interface Content {
 }
 
 /** Limits of the memory, in bytes. The process takes about three times their sum at most. */
-export interface ContentLimits {
-  /** All small manifests together, and all large ones. */
-  readonly manifestBytes?: number
-  /** Larger manifests are remembered apart, so that no number of them makes the edge forget small ones. */
-  readonly smallManifestBytes?: number
-  /** All prepared files together. */
-  readonly fileBytes?: number
+export interface ContentLimits extends Partial<ManifestLimits> {
   /** All remembered bodies together. */
   readonly bodyBytes?: number
   /** Larger bodies are remembered when they are asked for again soon, and streamed until then. */
@@ -41,7 +36,7 @@ export interface ContentLimits {
 const MiB = 1024 * 1024
 const defaultLimits: Required<ContentLimits> = {
   manifestBytes: 48 * MiB,
-  smallManifestBytes: 256 * 1024,
+  smallManifestBytes: maxTabledBytes,
   fileBytes: 16 * MiB,
   bodyBytes: 64 * MiB,
   smallBodyBytes: 256 * 1024,
@@ -56,73 +51,13 @@ const maxInflatedBytes = 4 * MiB
 const maxAskedFor = 1000
 /** Large bodies that are read into memory at the same time. */
 const largeBodiesAtOnce = 8
-/** Roughly what an entry of the cache itself takes. */
-const entryBytes = 256
-/** How much more memory prepared rules take than their JSON. */
-const preparedRulesFactor = 5
-/** Large manifests that are read at the same time: one of an older version may have 22 MB. */
-const largeReadsAtOnce = 2
+/** Roughly what an entry of the cache itself takes, with its key and the object of its buffer. */
+const entryBytes = 512
 
 /** Reads sites from the storage and remembers manifests and small bodies. Concurrent misses of one object are one read. */
 export function openContent(cas: Cas, given: ContentLimits = {}): Content {
   const limits = { ...defaultLimits, ...given }
-  return { ...openManifests(cas, limits), ...openBodies(cas, limits) }
-}
-
-interface LoadedFiles {
-  readonly files: SiteFiles
-  readonly memoryBytes: number
-}
-
-function openManifests(cas: Cas, limits: Required<ContentLimits>): Pick<Content, 'files'> {
-  const filesOf = createFileCache(limits.fileBytes)
-
-  async function openManifest(sha256: string): Promise<OpenedObject> {
-    const object = await cas.open(sha256)
-    if (!object) throw new Error(`the manifest ${sha256} is not in the storage`)
-    return object
-  }
-  async function readFiles(sha256: string, manifest: OpenedObject): Promise<LoadedFiles> {
-    const bytes = await manifest.bytes()
-    const parts = splitManifest(bytes)
-    if (!parts || sha256Hex(bytes) !== sha256) throw new Error(`the manifest ${sha256} is damaged`)
-    const memoryBytes = bytes.length + preparedRulesFactor * (parts.rules?.length ?? 0)
-    return { files: filesOf(sha256, parts.files, rulesOf(parts)), memoryBytes }
-  }
-
-  const small = new LRUCache<string, LoadedFiles | 'large'>({
-    maxSize: limits.manifestBytes,
-    sizeCalculation: (loaded) => (loaded === 'large' ? 0 : loaded.memoryBytes) + entryBytes,
-    ignoreFetchAbort: true,
-    fetchMethod: async (sha256) => {
-      const manifest = await openManifest(sha256)
-      if (manifest.size > limits.smallManifestBytes) {
-        await manifest.close()
-        return 'large'
-      }
-      const loaded = await readFiles(sha256, manifest)
-      return loaded.memoryBytes <= limits.smallManifestBytes ? loaded : 'large'
-    },
-  })
-  const largeReads = new FairQueue({ slots: largeReadsAtOnce })
-  const large = new LRUCache<string, LoadedFiles>({
-    maxSize: limits.manifestBytes,
-    sizeCalculation: ({ memoryBytes }) => memoryBytes + entryBytes,
-    ignoreFetchAbort: true,
-    fetchMethod: (sha256) => largeReads.run('', async () => readFiles(sha256, await openManifest(sha256))),
-  })
-
-  async function load(sha256: string): Promise<SiteFiles> {
-    const found = await small.forceFetch(sha256)
-    return (found === 'large' ? await large.forceFetch(sha256) : found).files
-  }
-
-  return {
-    files(sha256) {
-      const found = small.get(sha256)
-      return (found === 'large' ? large.get(sha256) : found)?.files ?? load(sha256)
-    },
-  }
+  return { files: openManifests(cas, limits), ...openBodies(cas, limits) }
 }
 
 /** Bodies are remembered under their ETags, which name content and encoding. */
@@ -141,33 +76,19 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
     return true
   }
 
-  const bodies = new LRUCache<string, Body, SiteFile>({
+  const bodies = new LRUCache<string, Body>({
     maxSize: bodyBytes,
     sizeCalculation: (body) => (typeof body === 'string' ? 0 : body.length) + entryBytes,
-    ignoreFetchAbort: true,
-    fetchMethod: async (key, _stale, { context: file, options }) => {
-      const encoding = encodings.find((one) => file.etags[one] === key)
-      const object = await openObject(cas, file, encoding)
-      options.ttl = absentTtlMs
-      if (!object) return 'absent'
-      if (object.size > maxBodyBytes || (encoding && file.size > maxInflatedBytes)) {
-        await object.close()
-        return 'large'
-      }
-      const bytes = await object.bytes()
-      // checked here, because remembered bytes would outlive the discovery of damage in the storage
-      if (!encoding && sha256Hex(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
-      if (encoding && (await hashOfInflated(bytes, encoding, file.size)) !== file.sha256) return 'absent'
-      options.ttl = 0
-      return bytes
-    },
   })
+  const loadOnce = createLoads<Body>()
 
-  async function read(key: string, file: SiteFile): Promise<Body> {
+  async function load(key: string, file: SiteFile, encoding?: Encoding): Promise<Body> {
     const isLarge = file.size > smallBodyBytes
     if (isLarge) largeReads += 1
     try {
-      return await bodies.forceFetch(key, { context: file })
+      const body = await readBody(cas, maxBodyBytes, file, encoding)
+      bodies.set(key, body, body === 'absent' ? { ttl: absentTtlMs } : undefined)
+      return body
     } finally {
       if (isLarge) largeReads -= 1
     }
@@ -176,7 +97,7 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
   return {
     body(file, encoding) {
       const key = keyOf(file, encoding)
-      return bodies.get(key) ?? (isStreamed(file, encoding) ? 'large' : read(key, file))
+      return bodies.get(key) ?? (isStreamed(file, encoding) ? 'large' : loadOnce(key, () => load(key, file, encoding)))
     },
     async open(file, encoding) {
       const object = await openObject(cas, file, encoding)
@@ -184,6 +105,21 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
       return object
     },
   } satisfies Pick<Content, 'body' | 'open'>
+}
+
+/** @throws as {@link Content.body} */
+async function readBody(cas: Cas, maxBodyBytes: number, file: SiteFile, encoding?: Encoding): Promise<Body> {
+  const object = await openObject(cas, file, encoding)
+  if (!object) return 'absent'
+  if (object.size > maxBodyBytes || (encoding && file.size > maxInflatedBytes)) {
+    await object.close()
+    return 'large'
+  }
+  const bytes = await object.bytes()
+  // checked here, because remembered bytes would outlive the discovery of damage in the storage
+  if (!encoding && sha256Hex(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
+  if (encoding && (await hashOfInflated(bytes, encoding, file.size)) !== file.sha256) return 'absent'
+  return bytes
 }
 
 /** Undefined when there is no such encoding. @throws when the plain bytes are missing or have another size than the manifest says */

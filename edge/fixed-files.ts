@@ -1,5 +1,6 @@
 import { etagsOf } from './conditions.ts'
-import { noVariants, type SiteFile } from './site-files.ts'
+import { noVariants } from './prepared-file.ts'
+import type { SiteFile } from './site-files.ts'
 
 /** Headers of a file that may do nothing in the origin of the site. */
 export const secured = ['X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', "sandbox; default-src 'none'"]

@@ -196,7 +196,7 @@ const lengths = new WeakMap<readonly string[], { readonly length: number; readon
 function withLength(headers: readonly string[], length: number): readonly string[] {
   const known = lengths.get(headers)
   if (known?.length === length) return known.headers
-  const made = { length, headers: [...headers, 'Content-Length', String(length)] }
+  const made = { length, headers: headers.concat('Content-Length', String(length)) }
   lengths.set(headers, made)
   return made.headers
 }

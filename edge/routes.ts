@@ -88,9 +88,10 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     }
   }
 
-  function take(route: Route): boolean {
-    const known = bySite.get(route.site_id)
-    if (known && known.version >= route.version) return false
+  function take(given: Route): boolean {
+    const known = bySite.get(given.site_id)
+    if (known && known.version >= given.version) return false
+    const route = withSharedLists(given)
     if (known) forget(known)
     bySite.set(route.site_id, route)
     for (const pattern of hostsOf(route, platformDomain)) byHost.set(pattern.host, pattern)
@@ -148,6 +149,18 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     [Symbol.asyncDispose]: () => snapshots[Symbol.asyncDispose](),
   }
 }
+
+/** Replaces empty lists by one: most sites have five of them, and each would be one more object for every garbage collection to visit. */
+const withSharedLists = (route: Route): Route => ({
+  ...route,
+  previews: shared(route.previews),
+  permanent: shared(route.permanent),
+  former: shared(route.former),
+  domains: shared(route.domains),
+  delivery_files: shared(route.delivery_files),
+})
+const shared = <T>(list: readonly T[]): readonly T[] => (list.length === 0 ? emptyList : list)
+const emptyList: readonly never[] = []
 
 /** Adds the members that snapshots of earlier versions lack. */
 const complete = (route: Route): Route => ({ ...later, ...route, lock: route.lock ? { ...laterOfLock, ...route.lock } : null })

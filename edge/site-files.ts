@@ -1,18 +1,12 @@
 import { LRUCache } from 'lru-cache'
-import { cachePolicy } from '../core/caching.ts'
 import type { Encoding } from '../core/encodings.ts'
 import type { ManifestEntry } from '../core/manifest.ts'
-import { compressible } from '../core/media.ts'
 import type { PreparedRules } from '../core/site-rules/prepare.ts'
-import { findEntry } from '../infra/cas/manifests.ts'
-import { mediaTypeOf } from '../infra/media.ts'
-import { type ETags, etagsOf } from './conditions.ts'
+import type { ETags } from './conditions.ts'
+import { prepareFile } from './prepared-file.ts'
 import { withHeaders } from './site-headers.ts'
 
-type VariantHeaders = Readonly<Record<Encoding, readonly string[]>>
-
-/** Of files without variants. */
-export const noVariants: VariantHeaders = { br: [], zstd: [], gzip: [] }
+export type VariantHeaders = Readonly<Record<Encoding, readonly string[]>>
 
 /** A published file with everything that its responses have in common. Headers are flat lists of names and values. */
 export interface SiteFile extends ManifestEntry {
@@ -38,44 +32,64 @@ export interface SiteFiles {
   get(path: string, at: string, left?: ReadonlySet<string>): SiteFile
 }
 
-/** Roughly what a prepared file takes besides its path: five lists of headers, four ETags, the key. */
-const preparedBytes = 2000
+/** Roughly what a prepared file takes besides its path: its lists of headers and ETags, of which most are never needed, and the key. */
+const preparedBytes = 1500
 
 /** Prepares files of manifests as they are asked for, and remembers the latest ones of all manifests together. */
 export function createFileCache(maxBytes: number) {
-  const files = new LRUCache<string, SiteFile>({ maxSize: maxBytes, sizeCalculation: sizeInMemory })
-  return (manifestSha256: string, entries: Buffer, rules?: PreparedRules): SiteFiles => {
-    const find = (path: string) => {
-      const key = `${manifestSha256}/${path}`
-      const known = files.get(key)
-      if (known) return known
-      const entry = findEntry(entries, path)
-      if (!entry) return undefined
-      const file = prepareFile(entry)
-      files.set(key, file)
-      return file
-    }
-    const get = (path: string) => {
-      const file = find(path)
-      if (!file) throw new Error(`the deploy has no file ${path}`)
-      return file
-    }
-    return {
-      rules,
-      has: (path) => find(path) !== undefined,
-      get(path, at, left) {
-        const headersFor = rules?.headersFor
-        if (!headersFor) return get(path)
-        if (left || !isOwnAddress(path, at)) return withHeaders(get(path), headersFor(at), left)
-        // rules on the query may answer with different files at one path; those at their own addresses differ in length
-        const key = `${manifestSha256}?${path.length}${at}`
-        const known = files.get(key)
-        if (known) return known
-        const file = withHeaders(get(path), headersFor(at))
-        files.set(key, file)
-        return file
-      },
-    }
+  const cache = new LRUCache<string, SiteFile>({ maxSize: maxBytes })
+  return (manifestSha256: string, findEntry: FindEntry, rules?: PreparedRules): SiteFiles =>
+    new CachedFiles(cache, manifestSha256, findEntry, rules)
+}
+
+type FindEntry = (path: string) => ManifestEntry | undefined
+
+/** The files of one manifest. A class, because thousands are remembered and each function of its own would be an object. */
+class CachedFiles implements SiteFiles {
+  readonly rules: PreparedRules | undefined
+  readonly #cache: LRUCache<string, SiteFile>
+  readonly #manifestSha256: string
+  readonly #findEntry: FindEntry
+
+  constructor(cache: LRUCache<string, SiteFile>, manifestSha256: string, findEntry: FindEntry, rules: PreparedRules | undefined) {
+    this.rules = rules
+    this.#cache = cache
+    this.#manifestSha256 = manifestSha256
+    this.#findEntry = findEntry
+  }
+
+  has(path: string): boolean {
+    return this.#find(path) !== undefined
+  }
+
+  get(path: string, at: string, left?: ReadonlySet<string>): SiteFile {
+    const headersFor = this.rules?.headersFor
+    if (!headersFor) return this.#get(path)
+    if (left || !isOwnAddress(path, at)) return withHeaders(this.#get(path), headersFor(at), left)
+    // rules on the query may answer with different files at one path; those at their own addresses differ in length
+    const key = `${this.#manifestSha256}?${path.length}${at}`
+    const known = this.#cache.get(key)
+    if (known) return known
+    const file = withHeaders(this.#get(path), headersFor(at))
+    this.#cache.set(key, file, { size: sizeWithHeaders(file) })
+    return file
+  }
+
+  #get(path: string): SiteFile {
+    const file = this.#find(path)
+    if (!file) throw new Error(`the deploy has no file ${path}`)
+    return file
+  }
+
+  #find(path: string): SiteFile | undefined {
+    const key = `${this.#manifestSha256}/${path}`
+    const known = this.#cache.get(key)
+    if (known) return known
+    const entry = this.#findEntry(path)
+    if (!entry) return undefined
+    const file = prepareFile(entry)
+    this.#cache.set(key, file, { size: sizeOf(file) })
+    return file
   }
 }
 
@@ -83,25 +97,11 @@ export function createFileCache(maxBytes: number) {
 export const isOwnAddress = (path: string, at: string) =>
   path === at.slice(1) || path === `${at.slice(1)}.html` || (at.endsWith('/') && path === `${at.slice(1)}index.html`)
 
-const sizeInMemory = ({ path, plainHeaders, variantHeaders, unchangedHeaders }: SiteFile) =>
-  preparedBytes +
-  4 * path.length +
-  [plainHeaders, ...Object.values(variantHeaders), unchangedHeaders].flat().reduce((sum, text) => sum + text.length, 0)
-
-function prepareFile(entry: ManifestEntry): SiteFile {
-  const type = mediaTypeOf(entry.path)
-  const mayHaveVariants = compressible(type)
-  const etags = etagsOf(entry.sha256)
-  const vary = mayHaveVariants ? ['Vary', 'Accept-Encoding'] : []
-  const cacheControl = ['Cache-Control', cachePolicy(entry.path)]
-  const headers = ['Content-Type', type, ...cacheControl, ...vary, 'X-Content-Type-Options', 'nosniff']
-  const encoded = (encoding: Encoding) => [...headers, 'ETag', etags[encoding], 'Content-Encoding', encoding]
-  return {
-    ...entry,
-    etags,
-    mayHaveVariants,
-    plainHeaders: [...headers, 'ETag', etags.plain, 'Accept-Ranges', 'bytes'],
-    variantHeaders: mayHaveVariants ? { br: encoded('br'), zstd: encoded('zstd'), gzip: encoded('gzip') } : noVariants,
-    unchangedHeaders: [...cacheControl, ...vary],
-  }
+const lengthOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + text.length, 0)
+const sizeOf = ({ path }: SiteFile) => preparedBytes + 4 * path.length
+/** With lists of its own. */
+const sizeWithHeaders = (file: SiteFile) => {
+  const { plainHeaders, variantHeaders, unchangedHeaders } = file
+  const lists = [plainHeaders, variantHeaders.br, variantHeaders.zstd, variantHeaders.gzip, unchangedHeaders]
+  return sizeOf(file) + lists.reduce((sum, list) => sum + lengthOf(list), 0)
 }

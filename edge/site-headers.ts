@@ -24,7 +24,8 @@ export function withHeaders(file: SiteFile, headers: readonly AppliedHeader[], l
     if (file.mayHaveVariants) variantHeaders = ofEach(variantHeaders, (own) => [...own, name, value])
     unchangedHeaders = [...unchangedHeaders, name, value]
   }
-  return { ...file, plainHeaders, variantHeaders, unchangedHeaders }
+  const { path, sha256, size, etags, mayHaveVariants } = file
+  return { path, sha256, size, etags, mayHaveVariants, plainHeaders, variantHeaders, unchangedHeaders }
 }
 
 const withType = (headers: readonly string[], type: string) => headers.with(headers.indexOf('Content-Type') + 1, type)

@@ -34,8 +34,15 @@ export function mediaTypeOf(path: string): string {
   // the package takes a bare name such as "html" for an extension
   const type = name.includes('.') ? mime.getType(name) : typeWithoutExtension(path)
   if (type === null) return 'application/octet-stream'
-  return inUtf8.test(type) ? `${type}; charset=utf-8` : type
+  const known = contentTypes.get(type)
+  if (known !== undefined) return known
+  const contentType = inUtf8.test(type) ? `${type}; charset=utf-8` : type
+  contentTypes.set(type, contentType)
+  return contentType
 }
+
+/** By media type, of which there are few: the edge remembers one for each of many files. */
+const contentTypes = new Map<string, string>()
 
 /** Apple's devices ask for the association of an app at the root, too. */
 const typeWithoutExtension = (path: string) =>

@@ -69,6 +69,8 @@ export function createShipper(segments: Segments, store: Pick<TrafficStore, 'app
           await pause(gatherMs, stop)
         } catch (error) {
           reportFailure(error)
+          // to read 64 segments for each attempt takes 10 MB while PostgreSQL is away
+          oneByOne = Math.max(oneByOne, 1)
           await pause(retryMs, stop)
           retryMs = Math.min(maxRetryMs, retryMs * 2)
         }

@@ -13,8 +13,11 @@ export interface OpenedObject {
   readonly size: number
   /** Streams the bytes from `start` to `end`, both inclusive as in RFC 9110, or all of them. Call either this or `close`, once. */
   stream(start?: number, end?: number): Readable
-  /** Reads the whole object; for small ones only. */
-  bytes(): Promise<Buffer>
+  /**
+   * Reads the whole object; for small ones only.
+   * @param into memory for the bytes, which is used when it is large enough
+   */
+  bytes(into?: Buffer): Promise<Buffer>
   close(): Promise<void>
 }
 

@@ -7,7 +7,7 @@ import { flushFolder } from '../replace-file.ts'
 import { type BatchFolder, openBatchFolder } from './batch-folder.ts'
 import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type StoredObject } from './cas.ts'
 import { type Layout, suffix } from './disk-layout.ts'
-import { absent, inParallel, openedFile, outOfSpace } from './files.ts'
+import { absent, inParallel, openFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 import { openPieces } from './pieces.ts'
 
@@ -51,8 +51,7 @@ export function openDiskBatch(layout: Layout): ObjectBatch {
 
     async open(sha256): Promise<OpenedObject | undefined> {
       const temporary = (await entries.get(sha256))?.temporary
-      const file = (temporary && (await absent(open(temporary)))) || (await absent(open(layout.pathOf(sha256))))
-      return file && (await openedFile(file, pieces))
+      return (temporary && (await openFile(temporary, pieces))) || (await openFile(layout.pathOf(sha256), pieces))
     },
 
     async publish() {

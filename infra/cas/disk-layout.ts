@@ -17,7 +17,7 @@ export interface Layout {
   readonly madeFolders: Set<string>
 }
 
-export const pathIn = (root: string, sha256: string) => join(root, 'objects', sha256.slice(0, 2), sha256.slice(2))
+export const pathIn = (root: string, sha256: string) => `${root}/objects/${sha256.slice(0, 2)}/${sha256.slice(2)}`
 
 export async function openLayout(root: string): Promise<Layout> {
   const incoming = join(root, 'incoming')

@@ -7,7 +7,7 @@ import type { Cas } from './cas.ts'
 import { openDiskBatch } from './disk-batch.ts'
 import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
-import { absent, openedFile, outOfSpace } from './files.ts'
+import { absent, openFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 import { openPieces } from './pieces.ts'
 
@@ -15,10 +15,7 @@ import { openPieces } from './pieces.ts'
 export function openDiskCopy(root: string): Pick<Cas, 'open'> {
   const pieces = openPieces()
   return {
-    async open(sha256, encoding) {
-      const file = await absent(open(pathIn(root, sha256) + (encoding ? suffix[encoding] : '')))
-      return file && openedFile(file, pieces)
-    },
+    open: (sha256, encoding) => openFile(pathIn(root, sha256) + (encoding ? suffix[encoding] : ''), pieces),
   }
 }
 

@@ -1,41 +1,90 @@
-import type { FileHandle } from 'node:fs/promises'
+import { closeSync, fstatSync, open, read } from 'node:fs'
 import { Readable } from 'node:stream'
 import { AppError } from '../../core/errors.ts'
 import type { OpenedObject } from './cas.ts'
-import type { Pieces } from './pieces.ts'
+import type { Pieces, PieceSource } from './pieces.ts'
 
-export async function openedFile(file: FileHandle, pieces: Pieces): Promise<OpenedObject> {
-  const { size } = await file.stat()
+/**
+ * Opens a stored file; undefined when it does not exist. Uses callbacks and closes at once, because every step that another thread takes costs 35 µs of
+ * processor time, and twice that with promises: of what an edge does for a file that is not in memory that was the largest part.
+ */
+export function openFile(path: string, pieces: Pieces): Promise<OpenedObject | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<OpenedObject | undefined>()
+  open(path, (error, fd) => {
+    if (error) return codeOf(error) === 'ENOENT' ? resolve(undefined) : reject(error)
+    try {
+      resolve(openedFile(fd, pieces))
+    } catch (error) {
+      closeSync(fd)
+      reject(error)
+    }
+  })
+  return promise
+}
+
+/** @param fd is closed with the object */
+function openedFile(fd: number, pieces: Pieces): OpenedObject {
+  // does not wait for the disk: to open the file the kernel has read its inode
+  const { size } = fstatSync(fd)
+  const file = readableFile(fd)
   return {
     size,
-    stream: (start = 0, end = size - 1) => (size === 0 ? closing(file) : pieces.stream(file, start, end)),
-    async bytes() {
+    stream(start = 0, end = size - 1) {
+      if (size > 0) return pieces.stream(file, start, end)
+      file.close()
+      return Readable.from([])
+    },
+    async bytes(into) {
       try {
-        return await readBytes(file, size)
+        return await readBytes(file, into && into.length >= size ? into.subarray(0, size) : Buffer.allocUnsafeSlow(size))
       } finally {
-        // not awaited: the bytes are complete, and the answer need not wait for another thread
-        void file.close()
+        file.close()
       }
     },
-    close: () => file.close(),
+    async close() {
+      file.close()
+    },
   }
 }
 
-/** As `file.readFile`, which asks for the size again and reads once more to find the end. Returns fewer bytes when the file has been cut since. */
-async function readBytes(file: FileHandle, size: number): Promise<Buffer> {
-  const bytes = Buffer.allocUnsafeSlow(size)
+/** Its number is free for another file only when all reads have ended, and it is closed only once. */
+function readableFile(fd: number): PieceSource {
+  let reads = 0
+  let state: 'open' | 'closing' | 'closed' = 'open'
+  const closeWhenIdle = () => {
+    if (state !== 'closing' || reads > 0) return
+    state = 'closed'
+    closeSync(fd)
+  }
+  return {
+    read(buffer, offset, length, position) {
+      const { promise, resolve, reject } = Promise.withResolvers<{ bytesRead: number; buffer: Buffer }>()
+      if (state !== 'open') throw new Error('the object is closed')
+      reads += 1
+      read(fd, buffer, offset, length, position, (error, bytesRead) => {
+        reads -= 1
+        closeWhenIdle()
+        if (error) reject(error)
+        else resolve({ bytesRead, buffer })
+      })
+      return promise
+    },
+    close() {
+      if (state === 'open') state = 'closing'
+      closeWhenIdle()
+    },
+  }
+}
+
+/** Fills the buffer from the beginning of the file. Returns fewer bytes when the file has been cut since. */
+async function readBytes(file: PieceSource, bytes: Buffer): Promise<Buffer> {
   let length = 0
-  while (length < size) {
-    const { bytesRead } = await file.read(bytes, length, size - length, length)
+  while (length < bytes.length) {
+    const { bytesRead } = await file.read(bytes, length, bytes.length - length, length)
     if (bytesRead === 0) break
     length += bytesRead
   }
   return bytes.subarray(0, length)
-}
-
-function closing(file: FileHandle): Readable {
-  void file.close()
-  return Readable.from([])
 }
 
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code

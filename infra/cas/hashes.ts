@@ -11,6 +11,7 @@ import {
   zstdDecompressSync,
 } from 'node:zlib'
 import type { Encoding } from '../../core/encodings.ts'
+import { sha256Hex } from '../crypto/sha256.ts'
 
 /**
  * Computes the sha256 of the bytes; undefined when they cannot be read to the end.
@@ -44,11 +45,16 @@ export const decoders = {
 
 /** A variant up to this size is inflated at once: that takes less than 0.2 ms, and a stream would take longer and wait for other threads. */
 const maxSmallBytes = 16 * 1024
-const limit = { maxOutputLength: 64 * 1024 }
-const inflateAtOnce: Readonly<Record<Encoding, (variant: Uint8Array) => Buffer>> = {
-  gzip: (variant) => gunzipSync(variant, limit),
-  br: (variant) => brotliDecompressSync(variant, limit),
-  zstd: (variant) => zstdDecompressSync(variant, { ...ofZstd, ...limit }),
+const maxInflatedAtOnce = 64 * 1024
+interface InflateLimits {
+  readonly maxOutputLength: number
+  /** The memory that is allocated for the inflated bytes, again and again until they fit. */
+  readonly chunkSize: number
+}
+const inflateAtOnce: Readonly<Record<Encoding, (variant: Uint8Array, limits: InflateLimits) => Buffer>> = {
+  gzip: gunzipSync,
+  br: brotliDecompressSync,
+  zstd: (variant, limits) => zstdDecompressSync(variant, { ...ofZstd, ...limits }),
 }
 
 /**
@@ -60,15 +66,17 @@ export async function hashOfInflated(
   encoding: Encoding,
   maxBytes = Number.POSITIVE_INFINITY,
 ): Promise<string | undefined> {
-  const hash = createHash('sha256')
   const isWhole = variant instanceof Uint8Array
   if (isWhole && variant.length <= maxSmallBytes) {
     try {
-      return hash.update(inflateAtOnce[encoding](variant)).digest('hex')
+      // one byte more, in which a longer variant shows
+      const chunkSize = Math.max(constants.Z_MIN_CHUNK, Math.min(maxBytes + 1, constants.Z_DEFAULT_CHUNK))
+      return sha256Hex(inflateAtOnce[encoding](variant, { maxOutputLength: maxInflatedAtOnce, chunkSize }))
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') return undefined
     }
   }
+  const hash = createHash('sha256')
   let inflated = 0
   try {
     await pipeline(isWhole ? [variant] : variant, decoders[encoding](), async (chunks: AsyncIterable<Buffer>) => {

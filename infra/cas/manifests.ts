@@ -43,9 +43,9 @@ const manifestEnd = ']}'
 const rulesStart = Buffer.from('],"rules":')
 const rulesEnd = '}}'
 /** The beginning of every entry. It occurs nowhere else among the files, because a quote inside a path is escaped. */
-const entryStart = Buffer.from('{"path":"')
+export const entryStart = Buffer.from('{"path":"')
 /** The text after every path. It cannot occur inside one. */
-const pathEnd = Buffer.from('","sha256":"')
+export const pathEnd = Buffer.from('","sha256":"')
 
 /** The bytes of a stored manifest. */
 export interface StoredManifest {
@@ -95,7 +95,8 @@ export function findEntry(files: Buffer, path: string): ManifestEntry | undefine
   return undefined
 }
 
-const unescaped = (text: string) => (text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text)
+/** A text as it was before it was written as JSON. */
+export const unescaped = (text: string) => (text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text)
 
 const entryAt = (files: Buffer, start: number, pathStop: number) =>
   JSON.parse(files.toString('utf8', start, endOfEntry(files, pathStop))) as ManifestEntry

@@ -1,4 +1,3 @@
-import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 
 /** What is read at once for a reader that has paused, and at first. */
@@ -10,17 +9,29 @@ const longestPauseMs = 250
 /** A stream holds two pieces when its reader stops. Those of all readers together take 32 MiB more than small ones at most. */
 const maxLargeStreams = 64
 
+/** An open file. */
+export interface PieceSource {
+  /** Reads into a part of the buffer, from a position in the file. */
+  read(
+    buffer: Buffer,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesRead: number; readonly buffer: Buffer }>
+  close(): Promise<void> | void
+}
+
 /** Streams of files in pieces that grow while their reader keeps up. */
 export interface Pieces {
   /** Streams the bytes from `start` to `end`, both inclusive, and closes the file. */
-  stream(file: FileHandle, start: number, end: number): Readable
+  stream(file: PieceSource, start: number, end: number): Readable
 }
 
 /** @returns streams that share one limit of memory */
 export function openPieces(): Pieces {
   let largeStreams = 0
 
-  async function* read(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
+  async function* read(file: PieceSource, start: number, end: number): AsyncGenerator<Buffer> {
     let isLarge = false
     const setLarge = (wanted: boolean) => {
       const next = wanted && (isLarge || largeStreams < maxLargeStreams)

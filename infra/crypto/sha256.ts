@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** The sha256 of bytes, or of a text in UTF-8: 64 hex characters. */
-export const sha256Hex = (content: string | Uint8Array) => createHash('sha256').update(content).digest('hex')
+export const sha256Hex = (content: string | Uint8Array) => hash('sha256', content)

@@ -22,11 +22,14 @@ const littleYoung = '--max-semi-space-size=4'
 const doublingHeap = '--heap-growing-percent=100'
 /** For `collectGarbageOfStart`. */
 const exposeGc = '--expose-gc'
+// an edge remembers what it reads, so most of its heap is alive: with the usual 16 MiB for young objects 10,000 sites take 490 MiB instead of 370.
+// With the usual growth it has a full collection every second or two, during which up to a hundred requests wait, instead of every ten
+const someYoung = '--max-semi-space-size=8'
 const flags: Readonly<Record<Role, readonly string[]>> = {
   api: [exposeGc, littleYoung, doublingHeap],
   worker: [exposeGc, littleYoung],
   runner: [exposeGc, littleYoung],
-  edge: [exposeGc],
+  edge: [exposeGc, someYoung, doublingHeap],
 }
 
 const processSettings = ({ cacheDir }: Config) => ({

@@ -9,6 +9,7 @@ import { compileRules } from '../../core/site-rules/compile.ts'
 import type { SiteRules } from '../../core/site-rules/rules.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
+import { createEntryTable, findInTable } from '../../infra/cas/entry-table.ts'
 import { findEntry, splitManifest, storeManifest } from '../../infra/cas/manifests.ts'
 import { findMissing } from '../../infra/cas/missing.ts'
 import { compressText } from '../../infra/cas/published-files.ts'
@@ -142,6 +143,35 @@ describe('storing', () => {
   })
 })
 
+describe('reading', () => {
+  test('the bytes are read into the given memory when they fit', async () => {
+    const { sha256 } = await cas.put(Buffer.from('bytes'))
+    const memory = Buffer.alloc(8, '.')
+    expect((await (await cas.open(sha256))?.bytes(memory))?.toString()).toBe('bytes')
+    expect(memory.toString()).toBe('bytes...')
+    const tooSmall = Buffer.alloc(4, '.')
+    expect((await (await cas.open(sha256))?.bytes(tooSmall))?.toString()).toBe('bytes')
+    expect(tooSmall.toString()).toBe('....')
+  })
+
+  test('an object that is closed a second time does not close the one that was opened since', async () => {
+    const { sha256 } = await cas.put(Buffer.from('bytes'))
+    const first = await cas.open(sha256)
+    await first?.close()
+    const second = await cas.open(sha256)
+    await first?.close()
+    expect((await second?.bytes())?.toString()).toBe('bytes')
+  })
+
+  test('an object is streamed whole, in part and when it is empty', async () => {
+    const { sha256 } = await cas.put(Buffer.from('bytes'))
+    expect(Buffer.concat((await (await cas.open(sha256))?.stream().toArray()) ?? []).toString()).toBe('bytes')
+    expect(Buffer.concat((await (await cas.open(sha256))?.stream(1, 3).toArray()) ?? []).toString()).toBe('yte')
+    const empty = await cas.put(Buffer.alloc(0))
+    expect(await (await cas.open(empty.sha256))?.stream().toArray()).toEqual([])
+  })
+})
+
 describe('sweeping', () => {
   test('objects are listed once each, with or without variants, and nothing else', async () => {
     const text = await cas.put(Buffer.from('text '.repeat(1000)))
@@ -242,13 +272,47 @@ describe('the bytes of a manifest', () => {
     for (const given of [undefined, rules]) {
       const manifest = splitManifest(await bytesOf(paths, given))
       expect(manifest?.rules && JSON.parse(manifest.rules.toString())).toEqual(given)
-      const find = (path: string) => findEntry(manifest?.files ?? Buffer.of(), path)
-      for (const [size, path] of paths.entries()) expect(find(path)).toEqual({ path, sha256, size })
-      for (const path of paths.slice(0, 100).flatMap((path) => [`${path}!`, `!${path}`, path.slice(0, -1)])) {
-        if (!paths.includes(path)) expect(find(path)).toBeUndefined()
+      const files = manifest?.files ?? Buffer.of()
+      const table = createEntryTable(files)
+      for (const find of [(path: string) => findEntry(files, path), (path: string) => findInTable(table, path)]) {
+        for (const [size, path] of paths.entries()) expect(find(path)).toEqual({ path, sha256, size })
+        for (const path of paths.slice(0, 100).flatMap((path) => [`${path}!`, `!${path}`, path.slice(0, -1)])) {
+          if (!paths.includes(path)) expect(find(path)).toBeUndefined()
+        }
+        for (const path of ['', 'zz', '{', '\uffff']) expect(find(path)).toBeUndefined()
       }
-      for (const path of ['', 'zz', '{', '\uffff']) expect(find(path)).toBeUndefined()
     }
+  })
+
+  test('become a table that shares no memory with them and takes half of it or less', async () => {
+    const { files } = splitManifest(await bytesOf(Array.from({ length: 100 }, (_, i) => `docs/page-${i}/index.html`))) ?? {}
+    const table = createEntryTable(files ?? Buffer.of())
+    expect(table.length).toBeLessThan((files?.length ?? 0) / 2)
+    files?.fill(0)
+    expect(findInTable(table, 'docs/page-42/index.html')).toMatchObject({ path: 'docs/page-42/index.html', sha256 })
+  })
+
+  test('become a table with sizes of any length', async () => {
+    const sizes = [0, 127, 128, 16_383, 16_384, 2 ** 31, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER]
+    const entries = sizes.map((size) => ({ path: `${size}`, sha256, size }))
+    const add = async (bytes: unknown) => {
+      const table = createEntryTable(splitManifest(bytes as Buffer)?.files ?? Buffer.of())
+      for (const entry of entries) expect(findInTable(table, entry.path)).toEqual(entry)
+      return { sha256, size: 0 }
+    }
+    await storeManifest({ add }, entries)
+  })
+
+  test.each([
+    ['a path that does not end', '{"path":"a'],
+    ['another member first', `{"name":"a","sha256":"${'a'.repeat(64)}","size":1}`],
+    ['a hash that is too short', `{"path":"a","sha256":"${'a'.repeat(63)}","size":1}`],
+    ['a hash with another letter', `{"path":"a","sha256":"${'g'.repeat(64)}","size":1}`],
+    ['no size', `{"path":"a","sha256":"${'a'.repeat(64)}","size":}`],
+    ['a size that is no number', `{"path":"a","sha256":"${'a'.repeat(64)}","size":1e5}`],
+    ['a size that is too large', `{"path":"a","sha256":"${'a'.repeat(64)}","size":99999999999999999}`],
+  ])('become no table when they have %s', (_name, files) => {
+    expect(() => createEntryTable(Buffer.from(files))).toThrow('the manifest is damaged')
   })
 
   test('are refused when they were cut off', async () => {
