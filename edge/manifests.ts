@@ -25,9 +25,9 @@ const preparedRulesFactor = 5
 const largeReadsAtOnce = 2
 /**
  * Buffers that small manifests are read into, one after the other. A new one for each read would be 6 MB a second with 10,000 sites, and V8
- * collects its whole heap when what lies outside of it grows.
+ * collects its whole heap when what lies outside of it grows. No more than four threads read at a time.
  */
-const maxReadBuffers = 8
+const readBufferCount = 8
 
 interface LoadedFiles {
   readonly files: SiteFiles
@@ -45,16 +45,16 @@ export function openManifests(cas: Cas, limits: ManifestLimits): (sha256: string
     return object
   }
 
-  const readBuffers: Buffer[] = []
+  const readBuffers = Array.from({ length: readBufferCount }, () => Buffer.allocUnsafeSlow(maxSmallBytes))
   async function readSmall(sha256: string, manifest: OpenedObject): Promise<LoadedFiles> {
-    const buffer = readBuffers.pop() ?? Buffer.allocUnsafeSlow(maxSmallBytes)
+    const buffer = readBuffers.pop()
     try {
       const { files, rules, rulesBytes } = splitVerified(sha256, await manifest.bytes(buffer))
       const table = createEntryTable(files)
       const find = (path: string) => findInTable(table, path)
       return { files: filesOf(sha256, find, rules), memoryBytes: table.length + rulesBytes }
     } finally {
-      if (readBuffers.length < maxReadBuffers) readBuffers.push(buffer)
+      if (buffer) readBuffers.push(buffer)
     }
   }
   async function readLarge(sha256: string): Promise<LoadedFiles> {
