@@ -2,7 +2,7 @@ import { closeSync, fstatSync, open, read } from 'node:fs'
 import { Readable } from 'node:stream'
 import { AppError } from '../../core/errors.ts'
 import type { OpenedObject } from './cas.ts'
-import type { Pieces, PieceSource } from './pieces.ts'
+import type { PieceSource, Pieces } from './pieces.ts'
 
 /**
  * Opens a stored file; undefined when it does not exist. Uses callbacks and closes at once, because every step that another thread takes costs 35 µs of
@@ -47,8 +47,12 @@ function openedFile(fd: number, pieces: Pieces): OpenedObject {
   }
 }
 
+interface OpenFile extends PieceSource {
+  close(): void
+}
+
 /** Its number is free for another file only when all reads have ended, and it is closed only once. */
-function readableFile(fd: number): PieceSource {
+function readableFile(fd: number): OpenFile {
   let reads = 0
   let state: 'open' | 'closing' | 'closed' = 'open'
   const closeWhenIdle = () => {
