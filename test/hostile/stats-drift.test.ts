@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { addDays, moscowDay } from '../../core/traffic-days.ts'
 import { ask } from '../edge/test-edge.ts'
 import { chrome } from '../edge/traffic/hits.ts'
@@ -230,6 +230,9 @@ async function killWhileAnswering(edge: Edge): Promise<number> {
   expect(views).toBeGreaterThan(before)
   return Math.round(((all - views) / (all - before)) * tookMs)
 }
+
+// with the starts of the edges, and what is waited for at the end
+vi.setConfig({ testTimeout: seconds * 1000 + 300_000 })
 
 test('K02 K07: what two edges answered over midnight is counted exactly, whatever is killed', async () => {
   const startMs = Date.now() + 15_000
