@@ -92,6 +92,7 @@ export function openTraffic({ dir, databaseUrl, secretKey, log, now = Date.now }
     return thread
   }
 
+  const recorder = createRecorder(new RingWriter(ring), now)
   let reported = 0
   const reporting = setInterval(() => {
     const dropped = droppedHits(ring)
@@ -100,12 +101,13 @@ export function openTraffic({ dir, databaseUrl, secretKey, log, now = Date.now }
   }, lookForDroppedMs).unref()
 
   return {
-    record: createRecord(new RingWriter(ring), now),
+    record: recorder.record,
     get droppedHits() {
       return droppedHits(ring)
     },
     async [Symbol.asyncDispose]() {
       isClosing = true
+      recorder.flush()
       clearInterval(reporting)
       clearTimeout(restart)
       if (worker.threadId === -1) worker = start()
@@ -122,7 +124,30 @@ export function openTraffic({ dir, databaseUrl, secretKey, log, now = Date.now }
 /** Types that are remembered; owners can invent others. */
 const maxKnownTypes = 500
 
-function createRecord(writer: RingWriter, now: () => number): Traffic['record'] {
+/** What is noted of a response until it is written to the ring. */
+interface Answered {
+  siteId: string
+  req: Pick<IncomingMessage, 'headers' | 'method' | 'url' | 'socket'>
+  atMs: number
+  status: number
+  flags: number
+  bytes: number
+}
+
+const noSocket = { remoteAddress: undefined } as unknown as IncomingMessage['socket']
+const nothingAnswered: Answered = {
+  siteId: '',
+  req: { headers: {}, method: 'GET', url: '', socket: noSocket },
+  atMs: 0,
+  status: 0,
+  flags: 0,
+  bytes: 0,
+}
+/** Requests are written to the ring together: one alone finds none of the code for it in the processor's caches, and takes five times as long. */
+const maxPending = 64
+const maxPendingMs = 20
+
+function createRecorder(writer: RingWriter, now: () => number): Pick<Traffic, 'record'> & { flush(): void } {
   const kinds = new Map<string, number>()
   const kindOf = (mediaType: string): number => {
     const known = kinds.get(mediaType)
@@ -136,13 +161,17 @@ function createRecord(writer: RingWriter, now: () => number): Traffic['record'] 
   const client = { siteId: '', host: '', userAgent: '', address: '' }
   const request: NotedRequest = { status: 0, flags: 0, client, target: '', referer: '' }
   const hit: Hit = { atMs: 0, bytes: 0, request }
-  return (siteId, req, status, mediaType, bytes) => {
+  const pending = Array.from({ length: maxPending }, () => ({ ...nothingAnswered }))
+  let count = 0
+  let flushing: NodeJS.Timeout | undefined
+
+  function append({ siteId, req, atMs, status, flags, bytes }: Answered): void {
     const { headers, method, url = '' } = req
-    hit.atMs = now()
+    hit.atMs = atMs
     hit.bytes = bytes
     request.status = status
     request.flags =
-      kindOf(mediaType) |
+      flags |
       (method === 'HEAD' ? hitFlags.head : 0) |
       (headers['accept-language'] ? hitFlags.acceptsLanguage : 0) |
       (isPrefetch(headers['sec-purpose'] ?? headers.purpose) ? hitFlags.prefetch : 0) |
@@ -155,6 +184,33 @@ function createRecord(writer: RingWriter, now: () => number): Traffic['record'] 
     request.referer = headers.referer ?? ''
     writer.append(hit)
   }
+
+  function flush(): void {
+    clearTimeout(flushing)
+    flushing = undefined
+    for (const answered of pending) {
+      if (count === 0) break
+      append(answered)
+      answered.req = nothingAnswered.req
+      count -= 1
+    }
+  }
+
+  function record(siteId: string, req: IncomingMessage, status: number, mediaType: string, bytes: number): void {
+    const next = pending[count]
+    if (!next) return
+    next.siteId = siteId
+    next.req = req
+    next.atMs = now()
+    next.status = status
+    next.flags = kindOf(mediaType)
+    next.bytes = bytes
+    count += 1
+    if (count === maxPending) flush()
+    else flushing ??= setTimeout(flush, maxPendingMs).unref()
+  }
+
+  return { record, flush }
 }
 
 /** Pages that a browser fetches before anybody asks for them (`Sec-Purpose: prefetch` of the Fetch standard, `Purpose` of older browsers). */
