@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { createServer as createHttp, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createHttps } from 'node:https'
-import { type AddressInfo, createServer as createTcp, type Server } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type GuardedClient, type GuardedOptions, openGuardedClient } from '../../infra/net/guarded-fetch.ts'
+import { type Canaries, openCanaries } from '../canaries.ts'
 import { selfSigned } from './self-signed.ts'
 
 const base: GuardedOptions = { allowPrivate: false, timeoutMs: 10_000 }
@@ -11,8 +12,8 @@ const loose: GuardedOptions = { ...base, allowPrivate: true }
 const at = (address: string) => ({ address, family: address.includes(':') ? 6 : 4 })
 const ask = (client: GuardedClient, url: string, own = {}) => client.request({ url, maxBytes: 10_000, maxRedirects: 3, ...own })
 
-async function listen(server: Server, host = '127.0.0.1', port = 0): Promise<number> {
-  server.listen(port, host)
+async function listen(server: Server, host = '127.0.0.1'): Promise<number> {
+  server.listen(0, host)
   await once(server, 'listening')
   return (server.address() as AddressInfo).port
 }
@@ -37,35 +38,15 @@ async function serve(handler: RequestListener, tls?: { certificate: string; key:
 }
 
 describe('checks 65, 66: addresses that are not public get no connection', () => {
-  const hits: string[] = []
-  let ports: number[]
-
+  let canaries: Canaries
   beforeAll(async () => {
-    const canary = async (host: string, wanted: number) => {
-      const server = createTcp((socket) => {
-        hits.push(`${host}:${wanted}`)
-        socket.destroy()
-      })
-      try {
-        const port = await listen(server, host, wanted)
-        stack.defer(() => new Promise((done) => void server.close(() => done())))
-        return [port]
-      } catch {
-        return []
-      }
-    }
-    // a taken or forbidden port is left to whoever listens there
-    const all = await Promise.all(
-      [80, 443, 5432, 7233, 2019, 0].flatMap((port) => ['127.0.0.1', '::1'].map((host) => canary(host, port))),
-    )
-    ports = all.flat()
-    expect(ports.length).toBeGreaterThan(0)
+    canaries = stack.use(await openCanaries(['127.0.0.1', '::1'], [80, 443, 5432, 7233, 2019]))
   })
 
   const refused = async (url: string, own: Partial<GuardedOptions> = {}) => {
     await using client = openGuardedClient({ ...base, ...own })
     await expect(ask(client, url)).rejects.toMatchObject({ name: 'FetchError', reason: 'forbidden' })
-    expect(hits).toEqual([])
+    expect(canaries.hits).toEqual([])
   }
 
   test.each([
@@ -116,7 +97,7 @@ describe('checks 65, 66: addresses that are not public get no connection', () =>
   )
 
   test('other ports than 443', async () => {
-    for (const port of [...ports, 22, 80, 8443].filter((port) => port !== 443)) await refused(`https://1.1.1.1:${port}/`)
+    for (const port of [...canaries.ports, 22, 80, 8443].filter((port) => port !== 443)) await refused(`https://1.1.1.1:${port}/`)
   })
 
   test.each([
@@ -140,7 +121,11 @@ describe('checks 65, 66: addresses that are not public get no connection', () =>
     const lookUp = async (host: string) => [at(host === 'forge.example' ? '127.0.0.2' : '127.0.0.1')]
     // the one address that counts as public, so that there is a first hop
     const isPublic = (address: string) => address === '127.0.0.2'
-    const local = ports.flatMap((port) => [`https://127.0.0.1:${port}/`, `http://127.0.0.1:${port}/`, `https://[::1]:${port}/`])
+    const local = canaries.ports.flatMap((port) => [
+      `https://127.0.0.1:${port}/`,
+      `http://127.0.0.1:${port}/`,
+      `https://[::1]:${port}/`,
+    ])
     const others = [
       'https://private.example/',
       'https://127.0.0.1/',
@@ -149,13 +134,19 @@ describe('checks 65, 66: addresses that are not public get no connection', () =>
       '//',
       'https://a:b@forge.example/',
     ]
-    await using client = openGuardedClient({ ...base, ca: tls.certificate, lookUp, isPublic, ports: [server.port, ...ports] })
+    await using client = openGuardedClient({
+      ...base,
+      ca: tls.certificate,
+      lookUp,
+      isPublic,
+      ports: [server.port, ...canaries.ports],
+    })
     for (const target of [...local, ...others]) {
       const from = `https://forge.example:${server.port}/${encodeURIComponent(target)}`
       await expect(ask(client, from), target).rejects.toMatchObject({ reason: 'forbidden' })
       expect(await ask(client, from, { maxRedirects: 0 })).toMatchObject({ status: 302 })
     }
-    expect(hits).toEqual([])
+    expect(canaries.hits).toEqual([])
   })
 
   test('a name whose answer changes stays with the addresses that were checked', async () => {
@@ -172,7 +163,7 @@ describe('checks 65, 66: addresses that are not public get no connection', () =>
     const answers = ['127.0.0.1', '1.1.1.1']
     await using client = openGuardedClient({ ...base, lookUp: async () => [at(answers.shift() ?? '')] })
     for (let i = 0; i < 2; i++) await expect(ask(client, 'https://forge.example/')).rejects.toMatchObject({ reason: 'forbidden' })
-    expect(hits).toEqual([])
+    expect(canaries.hits).toEqual([])
   })
 })
 

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
+import { connect } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemCallFilter } from '../../../runner/sandbox/seccomp.ts'
+import { type Canaries, openCanaries } from '../../canaries.ts'
 import { expectIsolation, nodePackage, openBuilder, processesWith, writes } from '../builder.ts'
 
 // What a malicious package tries from its scripts, in a real build: everything fails, nothing outside hears of it.
@@ -185,44 +185,21 @@ describe('an install script', () => {
 })
 
 describe('the network of a build', () => {
-  const ports = [80, 443, 2019, 5432, 7233]
-  let hits: { readonly name: string }[] = []
-  const servers: Server[] = []
-  const listening: number[] = []
+  let canaries: Canaries
   let folder = ''
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'plinth-canary-'))
-    const listen = async (name: string, where: object): Promise<boolean> => {
-      const server = createServer((socket) => {
-        const hit = { name }
-        hits.push(hit)
-        socket.once('data', (bytes) => {
-          // a test beside this one asks port 80 of this machine for the proof of a certificate
-          if (bytes.toString('latin1').startsWith('GET /.well-known/acme-challenge/'))
-            hits = hits.filter((other) => other !== hit)
-          socket.destroy()
-        })
-        socket.on('error', () => undefined).setTimeout(500, () => socket.destroy())
-      })
-      server.listen(where)
-      const [error] = await Promise.race([once(server, 'listening'), once(server, 'error')]).catch((e: Error) => [e])
-      if (error instanceof Error) return false
-      servers.push(server)
-      return true
-    }
-    // a port that is taken has another listener, which would notice as little
-    for (const port of ports) if (await listen(`port ${port}`, { port, host: '0.0.0.0' })) listening.push(port)
-    await listen('unix', { path: join(folder, 'db.sock') })
-    await listen('abstract', { path: '\0plinth-canary' })
+    const places = { unix: { path: join(folder, 'db.sock') }, abstract: { path: '\0plinth-canary' } }
+    canaries = await openCanaries(['0.0.0.0'], [80, 443, 2019, 5432, 7233], places)
   })
   afterAll(async () => {
-    for (const server of servers) server.close()
+    await canaries[Symbol.asyncDispose]()
     await rm(folder, { recursive: true })
   })
 
   test('reaches no service of this machine, by address, by name, by socket, or through the relay', async () => {
-    hits = []
+    canaries.forget()
     const own = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
     const hosts = ['127.0.0.1', '127.1', '0.0.0.0', 'localhost', '::1', '169.254.169.254', ...own]
     const authorities = [...hosts, '2130706433', '0x7f.1', '[::1]', '[::ffff:127.0.0.1]', '[64:ff9b::7f00:1]', 'localhost.']
@@ -232,7 +209,7 @@ describe('the network of a build', () => {
       const dial = (where) => new Promise((done) => { const s = net.connect(where).on('connect', () => { s.destroy(); done('OPEN') }).on('error', (e) => done(e.code)); s.setTimeout(3000, () => { s.destroy(); done('timeout') }) })
       const relay = (method, path) => new Promise((done) => { const r = http.request({ host: proxy.hostname, port: proxy.port, method, path, headers: { host: 'registry.npmjs.org' } }).on('connect', (a, s) => { s.destroy(); done(a.statusCode) }).on('response', (a) => { a.resume(); done(a.statusCode) }).on('error', (e) => done(e.code)); r.end() })
       const main = async () => {
-        for (const port of ${JSON.stringify(ports)}) {
+        for (const port of ${JSON.stringify([...new Set([80, 443, 2019, 5432, 7233, ...canaries.ports])])}) {
           for (const host of ${JSON.stringify(hosts)}) if (port !== Number(proxy.port)) say('direct', host, port, await dial({ host, port }))
           for (const host of ${JSON.stringify(authorities)}) {
             say('connect', host, port, await relay('CONNECT', host + ':' + port))
@@ -246,17 +223,16 @@ describe('the network of a build', () => {
     expect(said.length).toBeGreaterThan(100)
     const reached = said.filter((line) => / (OPEN|2\d\d)$/.test(line))
     expect(reached).toEqual([])
-    expect(hits).toEqual([])
-    expect(listening.length).toBeGreaterThan(0)
+    expect(canaries.hits).toEqual([])
   })
 
   test('the canaries would have noticed', async () => {
-    hits = []
-    for (const port of listening)
+    canaries.forget()
+    for (const port of canaries.ports)
       connect(port, '127.0.0.1')
         .on('error', () => undefined)
         .resume()
-    await expect.poll(() => hits.length).toBe(listening.length)
+    await expect.poll(() => canaries.hits.length).toBe(canaries.ports.length)
   })
 })
 
