@@ -43,7 +43,7 @@ export function createAddressLimit(most: number): AddressLimit {
 const clientOf = (request: IncomingMessage) => networkOf(clientAddress(request))
 
 /** Caddy is the only peer, and sets the header to exactly one address. Requests without it, which come from this machine, count as one address. */
-export function clientAddress({ headers, socket }: Pick<IncomingMessage, 'headers' | 'socket'>): string {
+export function clientAddress({ headers, socket }: IncomingMessage): string {
   const forwarded = headers['x-forwarded-for']
   return (typeof forwarded === 'string' && forwarded) || (socket.remoteAddress ?? '')
 }

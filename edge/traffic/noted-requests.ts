@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Client, NotedRequest } from './hit.ts'
-import type { Latin1Buffer } from './ring.ts'
+import { type RingMemory, recordBytes, requestOffset, requestShorts } from './ring-memory.ts'
 
 /** A power of two. With the strings each takes about a kilobyte. */
 const maxKnownRequests = 4096
@@ -8,15 +8,11 @@ const maxKnownRequests = 4096
 const maxKnownWords = 192
 const maxKnownClients = 5000
 
-interface Memory {
-  readonly integers: Uint32Array
-  readonly shorts: Uint16Array
-  readonly bytes: Latin1Buffer
-}
+const textOffset = recordBytes - requestOffset
+/** Where the lengths of the client's texts begin. */
+const clientOffset = 2 * requestShorts.siteId
 
-// behind status, flags and the lengths of target and referrer
-const lengthsOffset = 8
-const textOffset = 16
+type Memory = Pick<RingMemory, 'integers' | 'shorts' | 'bytes'>
 
 /**
  * Reads noted requests between two positions of a memory, which are multiples of four. A page and its parts are asked for by the same few clients
@@ -36,7 +32,7 @@ export function createRequestReader({ integers, shorts, bytes }: Memory): (at: n
 
   /** The lengths of its texts and the texts are one stretch of bytes. */
   function clientOf(at: number, end: number): Client {
-    const key = bytes.latin1Slice(at + lengthsOffset, end)
+    const key = bytes.latin1Slice(at + clientOffset, end)
     const found = clients.get(key)
     if (found) return found
     let text = at + textOffset
@@ -46,10 +42,10 @@ export function createRequestReader({ integers, shorts, bytes }: Memory): (at: n
     }
     const short = at >> 1
     const client = {
-      siteId: next(shorts[short + 4]),
-      host: next(shorts[short + 5]),
-      userAgent: next(shorts[short + 6]),
-      address: next(shorts[short + 7]),
+      siteId: next(shorts[short + requestShorts.siteId]),
+      host: next(shorts[short + requestShorts.host]),
+      userAgent: next(shorts[short + requestShorts.userAgent]),
+      address: next(shorts[short + requestShorts.address]),
     }
     clients.set(key, client)
     return client
@@ -57,15 +53,15 @@ export function createRequestReader({ integers, shorts, bytes }: Memory): (at: n
 
   function requestOf(at: number): NotedRequest {
     const short = at >> 1
-    const number = (n: number) => shorts[short + n] ?? 0
-    const targetAt = at + textOffset + number(4) + number(5) + number(6) + number(7)
-    const refererAt = targetAt + number(2)
+    const number = (name: keyof typeof requestShorts) => shorts[short + requestShorts[name]] ?? 0
+    const targetAt = at + textOffset + number('siteId') + number('host') + number('userAgent') + number('address')
+    const refererAt = targetAt + number('target')
     return {
-      status: number(0),
-      flags: number(1),
+      status: number('status'),
+      flags: number('flags'),
       client: clientOf(at, targetAt),
       target: bytes.latin1Slice(targetAt, refererAt),
-      referer: bytes.latin1Slice(refererAt, refererAt + number(3)),
+      referer: bytes.latin1Slice(refererAt, refererAt + number('referer')),
     }
   }
 

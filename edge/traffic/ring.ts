@@ -1,54 +1,20 @@
 import { type Hit, maxTextBytes, type NotedRequest } from './hit.ts'
 import { createRequestReader } from './noted-requests.ts'
+import { headerBytes, type RingMemory, recordBytes, requestOffset, requestShorts, viewsOf, words } from './ring-memory.ts'
 
 /** Roughly 15,000 requests of browsers, which is several times what an edge answers between two drains. */
 const ringBytes = 4 * 1024 * 1024
-
-/** Numbers that both threads know: words of 32 bits. */
-const words = {
-  /** Bytes that were ever written and freed, modulo 2^32. */
-  head: 0,
-  tail: 1,
-  /** 1 while the reader sleeps until something is written. */
-  waiting: 2,
-  dropped: 3,
-  segment: 4,
-} as const
-const headerBytes = 64
-
-// A record is 40 bytes of numbers and then its texts; its length is a multiple of eight, so that its numbers are aligned. A record never wraps
-// around: a length of zero says that the rest of the memory is not used. Everything behind the time and the number of bytes is the noted request:
-// status, flags, the lengths of the texts, and the texts, first those of the client, with zeros behind them.
-const requestOffset = 24
-const recordBytes = 40
 
 /** Memory that one thread writes and another reads. It outlives both. @param bytes a power of two */
 export function createRing(bytes = ringBytes): SharedArrayBuffer {
   return new SharedArrayBuffer(headerBytes + bytes)
 }
 
-/** Methods of Node's buffers that its types lack. They are the fastest for texts with one byte per character. */
-export interface Latin1Buffer extends Buffer {
-  latin1Write(text: string, offset: number, length: number): number
-  latin1Slice(start: number, end: number): string
-}
-
-function viewsOf(memory: SharedArrayBuffer) {
-  return {
-    size: memory.byteLength - headerBytes,
-    header: new Int32Array(memory, 0, headerBytes / 4),
-    integers: new Uint32Array(memory, headerBytes),
-    shorts: new Uint16Array(memory, headerBytes),
-    doubles: new Float64Array(memory, headerBytes),
-    bytes: Buffer.from(memory, headerBytes) as Buffer as Latin1Buffer,
-  }
-}
-
 const lengthOf = (text: string, max: number) => (text.length < max ? text.length : max)
 
 /** The only writer. Nothing of it waits, and nothing is allocated. */
 export class RingWriter {
-  readonly #views: ReturnType<typeof viewsOf>
+  readonly #views: RingMemory
   #head: number
 
   constructor(memory: SharedArrayBuffer) {
@@ -83,14 +49,14 @@ export class RingWriter {
     doubles[(at >> 3) + 1] = hit.atMs
     doubles[(at >> 3) + 2] = hit.bytes
     const short = (at + requestOffset) >> 1
-    shorts[short] = status
-    shorts[short + 1] = flags
-    shorts[short + 2] = targetLength
-    shorts[short + 3] = refererLength
-    shorts[short + 4] = site
-    shorts[short + 5] = host
-    shorts[short + 6] = userAgent
-    shorts[short + 7] = address
+    shorts[short + requestShorts.status] = status
+    shorts[short + requestShorts.flags] = flags
+    shorts[short + requestShorts.target] = targetLength
+    shorts[short + requestShorts.referer] = refererLength
+    shorts[short + requestShorts.siteId] = site
+    shorts[short + requestShorts.host] = host
+    shorts[short + requestShorts.userAgent] = userAgent
+    shorts[short + requestShorts.address] = address
     // the texts are written over a part of this
     integers[(at + length - 8) >> 2] = 0
     integers[(at + length - 4) >> 2] = 0
@@ -120,7 +86,7 @@ export class RingWriter {
 
 /** The only reader. What it has read stays in the ring until it is released. */
 export class RingReader {
-  readonly #views: ReturnType<typeof viewsOf>
+  readonly #views: RingMemory
   readonly #requests: (at: number, end: number) => NotedRequest
 
   constructor(memory: SharedArrayBuffer) {

@@ -1,7 +1,7 @@
 import { readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Segments that were set aside are kept for whoever looks into why: so many of the newest, as long as they fit. */
+/** Segments that were set aside are kept so that an operator can find out why: so many of the newest, as long as they fit. */
 const maxFiles = 16
 const maxBytes = 16 * 1024 * 1024
 const named = /^([0-9a-f-]{36})-(\d{1,12})\.bad$/

@@ -35,8 +35,8 @@ const keyLength = 24
 
 export function createVisitors(salts: DaySalts): Visitors {
   const known = new LRUCache<string, Visitor>({ max: maxKnown })
-  /** The latest visitor of each client. */
-  const ofClients = new LRUCache<Client, { readonly day: string; readonly visitor: Visitor }>({ max: maxKnown })
+  /** The latest visitor of each client that the ring remembers. */
+  let ofClients = new WeakMap<Client, { readonly day: string; readonly visitor: Visitor }>()
   let sent = new Set<SeenKey>()
   let sentBefore: ReadonlySet<SeenKey> = new Set()
 
@@ -76,7 +76,7 @@ export function createVisitors(salts: DaySalts): Visitors {
       return key
     },
     clear() {
-      ofClients.clear()
+      ofClients = new WeakMap()
       known.clear()
     },
   }
