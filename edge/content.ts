@@ -5,7 +5,7 @@ import { maxTabledBytes } from '../infra/cas/entry-table.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
 import { sha256Hex } from '../infra/crypto/sha256.ts'
 import { createLoads } from './loads.ts'
-import { type ManifestLimits, openManifests } from './manifests.ts'
+import { entryBytes, type ManifestLimits, openManifests } from './manifests.ts'
 import type { SiteFile, SiteFiles } from './site-files.ts'
 
 /** `absent`: there is no such encoding. `large`: to be streamed from {@link Content.open}. */
@@ -51,8 +51,6 @@ const maxInflatedBytes = 4 * MiB
 const maxAskedFor = 1000
 /** Large bodies that are read into memory at the same time. */
 const largeBodiesAtOnce = 8
-/** Roughly what an entry of the cache itself takes, with its key and the object of its buffer. */
-const entryBytes = 512
 
 /** Reads sites from the storage and remembers manifests and small bodies. Concurrent misses of one object are one read. */
 export function openContent(cas: Cas, given: ContentLimits = {}): Content {

@@ -17,8 +17,8 @@ export interface ManifestLimits {
   readonly fileBytes: number
 }
 
-/** Roughly what an entry of the cache itself takes, with its key and the objects beside its bytes. */
-const entryBytes = 512
+/** Roughly what an entry of a cache itself takes, with its key and the objects beside its bytes. */
+export const entryBytes = 512
 /** How much more memory prepared rules take than their JSON. */
 const preparedRulesFactor = 5
 /** Large manifests that are read at the same time: one of an older version may have 22 MB. */
