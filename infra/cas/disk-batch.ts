@@ -3,6 +3,7 @@ import { mkdir, open, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Readable } from 'node:stream'
 import { AppError, unavailable } from '../../core/errors.ts'
+import { sha256Hex } from '../crypto/sha256.ts'
 import { flushFolder } from '../replace-file.ts'
 import { type BatchFolder, openBatchFolder } from './batch-folder.ts'
 import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type StoredObject } from './cas.ts'
@@ -86,7 +87,7 @@ async function addObject(batch: Batch, bytes: Readable | Buffer, options: PutOpt
 async function takeBuffer({ layout, folder, entries }: Batch, bytes: Buffer, options: PutOptions): Promise<Taken> {
   const { limitBytes = Number.POSITIVE_INFINITY, sha256: expected } = options
   if (bytes.length > limitBytes) throw tooLarge(limitBytes)
-  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  const sha256 = sha256Hex(bytes)
   if (expected !== undefined && sha256 !== expected) throw otherBytes(expected, sha256)
   const store = async (): Promise<Entry> => {
     if (await isStored(layout.pathOf(sha256), bytes)) return { size: bytes.length, temporary: undefined }

@@ -62,14 +62,14 @@ function readableFile(fd: number): OpenFile {
   }
   return {
     read(buffer, offset, length, position) {
-      const { promise, resolve, reject } = Promise.withResolvers<{ bytesRead: number; buffer: Buffer }>()
+      const { promise, resolve, reject } = Promise.withResolvers<{ readonly bytesRead: number }>()
       if (state !== 'open') throw new Error('the object is closed')
       reads += 1
       read(fd, buffer, offset, length, position, (error, bytesRead) => {
         reads -= 1
         closeWhenIdle()
         if (error) reject(error)
-        else resolve({ bytesRead, buffer })
+        else resolve({ bytesRead })
       })
       return promise
     },

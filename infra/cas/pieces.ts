@@ -12,12 +12,7 @@ const maxLargeStreams = 64
 /** An open file. */
 export interface PieceSource {
   /** Reads into a part of the buffer, from a position in the file. */
-  read(
-    buffer: Buffer,
-    offset: number,
-    length: number,
-    position: number,
-  ): Promise<{ readonly bytesRead: number; readonly buffer: Buffer }>
+  read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ readonly bytesRead: number }>
   close(): Promise<void> | void
 }
 
@@ -41,12 +36,13 @@ export function openPieces(): Pieces {
     try {
       for (let at = start; at <= end; ) {
         const length = Math.min(isLarge ? largePieceBytes : smallPieceBytes, end + 1 - at)
-        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(length), 0, length, at)
+        const piece = Buffer.allocUnsafeSlow(length)
+        const { bytesRead } = await file.read(piece, 0, length, at)
         // the file was cut since it was opened
         if (bytesRead === 0) return
         at += bytesRead
         const readAt = performance.now()
-        yield buffer.subarray(0, bytesRead)
+        yield piece.subarray(0, bytesRead)
         setLarge(performance.now() - readAt < longestPauseMs)
       }
     } finally {
