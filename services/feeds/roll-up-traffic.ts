@@ -51,11 +51,8 @@ export async function rollUpTraffic({
   const dayBefore = (ms: number) => moscowDay(now.getTime() - ms)
   await db.deleteFrom('visitor_salts').where('day', '<', dayBefore(0)).execute()
   // that of today, when PostgreSQL lost it, is known to the edges: they write it again, or make one
-  await knownSalts(
-    db,
-    keyring,
-    [dayBefore(-saltAheadMs)].filter((day) => day > dayBefore(0)),
-  )
+  const next = dayBefore(-saltAheadMs)
+  if (next > dayBefore(0)) await knownSalts(db, keyring, [next])
   const overBefore = dayBefore(keyPeriodMs)
   const keys = await deleteInSteps(db, 'traffic_seen', sql`day < ${overBefore}`)
   await deleteOldLive(db, now)
