@@ -217,7 +217,7 @@ describe('followRoutes', () => {
     const { state, sink } = memory()
     await using _feed = followRoutes(database.url, sink, never)
     await until(() => expect(state.connected).toBe(true))
-    // PostgreSQL plans a prepared statement anew for its first five executions
+    // PostgreSQL plans a prepared statement again for each of its first five executions
     for (let version = 3; version < 11; version++) {
       await bumpRoutes(db, { site_id: site })
       await until(() => expect(state.routes.get(site)?.version).toBe(version))
