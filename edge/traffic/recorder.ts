@@ -26,9 +26,9 @@ export interface Recorder {
    * @param mediaType of the response
    * @param bytes of the body that were sent
    */
-  record(siteId: string, req: IncomingMessage, status: number, mediaType: string, bytes: number): void
+  readonly record: (siteId: string, req: IncomingMessage, status: number, mediaType: string, bytes: number) => void
   /** Writes what is not written yet. */
-  flush(): void
+  readonly flush: () => void
 }
 
 /** Writes answered requests to the ring, at most 64 of them together and at most 20 ms late. */
