@@ -8,6 +8,7 @@ import { openDatabase } from '../infra/db/database.ts'
 import { migrate } from '../infra/db/migrate.ts'
 import { readNpmSettings } from '../infra/local/build-tools.ts'
 import { startPostgres } from '../infra/local/postgres.ts'
+import { startTemporal } from '../infra/local/temporal.ts'
 import { findTool } from '../infra/local/tools.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain/toolchain.ts'
 import { bundleWorkflows } from '../workflows/worker.ts'
@@ -18,6 +19,8 @@ declare module 'vitest' {
     postgres: string
     /** Path of the Temporal CLI. */
     temporal: string
+    /** Of a Temporal server, where each test registers a namespace. */
+    temporalAddress: string
     workflowBundle: string
     /** bubblewrap, and the folder of a toolchain, where the users of builds can reach them. */
     buildTools: {
@@ -60,10 +63,13 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     bundleWorkflows(config),
   ])
   project.provide('postgres', server.url)
+  const temporalServer = await startTemporal({ binary: temporal, searchAttributes: {}, logFile: join(dir, 'temporal.log') })
   project.provide('temporal', temporal)
+  project.provide('temporalAddress', temporalServer.address)
   project.provide('buildTools', buildTools)
   project.provide('workflowBundle', bundle.code)
   return async () => {
+    await temporalServer[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()
     // the last test processes may still write what they compiled
     await rm(dir, { recursive: true, force: true, maxRetries: 10 })

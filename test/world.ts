@@ -12,7 +12,6 @@ import { createLiveFollowers, type LiveTiming } from '../api/follow-live-stats.t
 import { createLogFollowers } from '../api/follow-logs.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
-import { searchAttributes } from '../core/search-attributes.ts'
 import { openEdge } from '../edge/edge.ts'
 import { platformHosts } from '../infra/acme/platform-names.ts'
 import { openBuildLogs } from '../infra/build-logs/open.ts'
@@ -26,9 +25,9 @@ import { openKeyring } from '../infra/crypto/seal.ts'
 import { type OpenedDatabase, openDatabase } from '../infra/db/database.ts'
 import { createLogoResizer } from '../infra/images/resize-logo.ts'
 import { freePort } from '../infra/local/ports.ts'
-import { startTemporal } from '../infra/local/temporal.ts'
 import { createLogger, type Logger } from '../infra/log.ts'
 import { type Messengers, openMessengers } from '../infra/messengers/open.ts'
+import type { TemporalAddress } from '../infra/temporal/worker.ts'
 import { openRunner } from '../runner/runner.ts'
 import { createVariablesReader } from '../runner/variables.ts'
 import { openFactsReader } from '../services/checks/facts-reader.ts'
@@ -44,6 +43,7 @@ import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 import { type Max, startMax } from './doubles/max.ts'
 import { startTelegram, type Telegram } from './doubles/telegram.ts'
+import { type KillableTemporal, registerNamespace, startKillableTemporal } from './temporal.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
 export const secretKey = Buffer.alloc(32, 'key')
@@ -75,21 +75,21 @@ export interface Visit {
   readonly body: string
 }
 
-/** The whole stack in this process, on a database and a Temporal server of its own. */
+/** The whole stack in this process, on a database and a namespace of Temporal of its own. */
 export interface World extends Services, AsyncDisposable {
   /** Where the api listens. */
   readonly base: string
   readonly dir: string
   readonly database: TestDatabase
-  readonly temporal: { readonly address: string; readonly namespace: string }
+  readonly temporal: TemporalAddress
   readonly workflows: WorkflowClient
   readonly messengers: Messengers
   readonly telegram: Telegram
   readonly max: Max
-  /** Ends the Temporal server as a crash would; deploys are accepted all the same. */
-  killTemporal(): Promise<void>
+  /** Ends the world's own Temporal server as a crash would; deploys are accepted all the same. */
+  killTemporal: KillableTemporal['kill']
   /** Starts it again, with or without what it knew. */
-  startTemporal(options: { forget: boolean }): Promise<void>
+  startTemporal: KillableTemporal['start']
   /** `call('POST /api/v1/sites', { key, json })` */
   call(endpoint: string, options?: CallOptions): Promise<Answer>
   /** `tools/call`; answers the result, or throws with the HTTP status. */
@@ -124,6 +124,8 @@ export interface WorldOptions {
   readonly plans?: Plans
   /** Where the whole stack writes its log; by default nowhere, or as TEST_LOG_LEVEL says. */
   readonly log?: Logger
+  /** True: a Temporal server that no other world uses, which takes seconds of a processor to start. */
+  readonly ownTemporal?: boolean
   /** False: deploys stay queued. */
   readonly worker?: boolean
   /** False: no repository is fetched. */
@@ -142,6 +144,8 @@ export interface WorldOptions {
   readonly hostLookUpGapMs?: number
 }
 
+const notOwned = () => Promise.reject(new Error('this world has no Temporal server of its own'))
+
 type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
 
 export async function world(options: WorldOptions = {}): Promise<World> {
@@ -151,11 +155,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   await chmod(dir, 0o711)
   stack.defer(() => rm(dir, { recursive: true, force: true }))
   const database = stack.use(options.database ?? (await createDatabase()))
-  const dbFile = join(dir, 'temporal.db')
-  const temporalOptions = { binary: inject('temporal'), searchAttributes, dbFile }
-  let server = await startTemporal(temporalOptions)
-  stack.defer(() => server[Symbol.asyncDispose]())
-  const temporal = { address: server.address, namespace: 'default' }
+  const ownTemporal = options.ownTemporal ? stack.use(await startKillableTemporal(dir)) : undefined
+  const temporal = ownTemporal?.temporal ?? (await registerNamespace())
   const { bwrap, toolchain, registry } = inject('buildTools')
   const edgePort = options.edgePort ?? (await freePort())
   const [telegram, max] = [stack.use(await startTelegram()), stack.use(await startMax())]
@@ -282,14 +283,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     telegram,
     max,
     call,
-    async killTemporal() {
-      process.kill(server.pid, 'SIGKILL')
-      await server.exited
-    },
-    async startTemporal({ forget }) {
-      if (forget) for (const suffix of ['', '-wal', '-shm']) await rm(dbFile + suffix, { force: true })
-      server = await startTemporal({ ...temporalOptions, port: Number(server.address.split(':')[1]) })
-    },
+    killTemporal: ownTemporal?.kill ?? notOwned,
+    startTemporal: ownTemporal?.start ?? notOwned,
     visit: (subdomain, path = '/', headers) => made.open(`http://${subdomain}.${platformDomain}${path}`, headers),
     async open(url, headers = {}) {
       const { host, pathname, search } = new URL(url)

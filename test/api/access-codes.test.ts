@@ -448,7 +448,7 @@ test('E36: codes and addresses are neither logged, nor in Temporal, nor kept aft
   await using connection = Object.assign(await Connection.connect({ address: w.temporal.address }), {
     [Symbol.asyncDispose]: async () => undefined,
   })
-  const handle = new Client({ connection }).workflow.getHandle(`email:${row?.id}`)
+  const handle = new Client({ connection, namespace: w.temporal.namespace }).workflow.getHandle(`email:${row?.id}`)
   const history = JSON.stringify(await handle.fetchHistory()) + JSON.stringify(await handle.describe())
   const decoded = history.replace(/"([A-Za-z0-9+/]{8,}={0,2})"/g, (_all, text: string) => Buffer.from(text, 'base64').toString())
   const code_row = await w.db.selectFrom('access_codes').selectAll().where('email', '=', email).execute()

@@ -5,7 +5,7 @@ import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 let w: World
 beforeAll(async () => {
-  w = await world({ edge: true })
+  w = await world({ edge: true, ownTemporal: true })
 })
 afterAll(() => w[Symbol.asyncDispose]())
 

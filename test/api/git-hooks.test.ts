@@ -465,7 +465,7 @@ describe('the deploy hook', () => {
 
 describe('while Temporal is away', () => {
   test('deliveries and deploy hooks are answered within 2 s, and nothing is lost', bestOfThree, async () => {
-    await using cut = await world({ worker: false })
+    await using cut = await world({ worker: false, ownTemporal: true })
     const project = await cut.project('enterprise')
     const at = await connectedSite(cut, project)
     const hook = (await cut.call(`POST /api/v1/sites/${at.id}/git/deploy-hook`, { key: project.key })).body.url

@@ -7,7 +7,7 @@ import { operatorToken, type TestProject, type World, world } from '../world.ts'
 let w: World
 let owner: TestProject
 beforeAll(async () => {
-  w = await world({ runner: true, env: { PLINTH_BUILD_SLOTS: '3' } })
+  w = await world({ runner: true, ownTemporal: true, env: { PLINTH_BUILD_SLOTS: '3' } })
   owner = await w.project('start')
 })
 afterAll(() => w?.[Symbol.asyncDispose]())

@@ -135,7 +135,7 @@ describe('a site in the trash', () => {
   let w: World
   let owner: TestProject
   beforeAll(async () => {
-    w = await world({ edge: true, plans })
+    w = await world({ edge: true, plans, ownTemporal: true })
     owner = await w.project()
   })
   afterAll(() => w?.[Symbol.asyncDispose]())

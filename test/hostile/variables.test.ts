@@ -135,7 +135,7 @@ test('no file has it: storage, logs of builds, kept packages, Temporal', () => {
 })
 
 test('no history of a workflow has it, and no line of the log', () => {
-  const flags = ['--address', w.temporal.address, '--output', 'json']
+  const flags = ['--address', w.temporal.address, '--namespace', w.temporal.namespace, '--output', 'json']
   const listed = execFileSync(inject('temporal'), ['workflow', 'list', ...flags]).toString()
   const ids = (JSON.parse(listed) as { execution: { workflowId: string } }[]).map(({ execution }) => execution.workflowId)
   expect(ids.length).toBeGreaterThanOrEqual(4)

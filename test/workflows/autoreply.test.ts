@@ -25,7 +25,7 @@ beforeAll(async () => {
   w = await world({ env: { PLINTH_SMTP_URL: server.url, PLINTH_MAIL_FROM: 'Plinth <noreply@plinth.example>' } })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()
@@ -204,7 +204,18 @@ describe('the workflow', () => {
     expect(await resultOf(id)).toBe(result)
     const handle = temporal.workflow.getHandle(`autoreply:${id}`)
     await replay(await handle.fetchHistory())
-    const flags = ['workflow', 'show', '--workflow-id', `autoreply:${id}`, '--address', w.temporal.address, '--output', 'json']
+    const flags = [
+      'workflow',
+      'show',
+      '--workflow-id',
+      `autoreply:${id}`,
+      '--address',
+      w.temporal.address,
+      '--namespace',
+      w.temporal.namespace,
+      '--output',
+      'json',
+    ]
     expect(execFileSync(inject('temporal'), flags).toString()).not.toMatch(/secret\.example/i)
     record(w.temporal, `autoreply:${id}`, `autoreply-${name}`)
   })

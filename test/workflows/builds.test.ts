@@ -38,7 +38,7 @@ const minutes = async (project: TestProject) =>
 
 async function cancelDeploy(id: string): Promise<void> {
   const connection = await Connection.connect({ address: w.temporal.address })
-  await new Client({ connection }).workflow.getHandle(`deploy:${id}:1`).cancel()
+  await new Client({ connection, namespace: w.temporal.namespace }).workflow.getHandle(`deploy:${id}:1`).cancel()
   await connection.close()
 }
 

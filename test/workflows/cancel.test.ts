@@ -30,7 +30,9 @@ beforeEach(() => {
 })
 beforeAll(async () => {
   server = stack.use(await startGitServer({ intercept: (req, res) => intercept(req, res) }))
-  w = stack.use(await world({ runner: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true', PLINTH_BUILD_SLOTS: '2' } }))
+  w = stack.use(
+    await world({ runner: true, ownTemporal: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true', PLINTH_BUILD_SLOTS: '2' } }),
+  )
   temporal = await openTemporalClient(w, stack)
 })
 afterAll(() => stack.disposeAsync())
@@ -273,7 +275,7 @@ test('E31: whatever is killed right after a cancellation, the deploy has failed,
   processes.start('runner')
   const connection = await Connection.connect({ address: other.temporal.address })
   owned.defer(() => connection.close())
-  const runs = new Client({ connection }).workflow
+  const runs = new Client({ connection, namespace: other.temporal.namespace }).workflow
   for (const killed of [['worker'], ['runner'], ['runner', 'worker']] as const) {
     const { id } = await sent(project({ build: 'sleep 60' }))
     await expect.poll(() => statusOf(id), soon).toBe('building')

@@ -437,7 +437,9 @@ describe('renewal', () => {
   test('orders of a Temporal store that was lost go on when their time has come', async () => {
     await using own = new AsyncDisposableStack()
     const { zone, env, edgePort } = await openPlatform(own)
-    const other = own.use(await world({ edge: true, edgePort, env: { ...env, PLINTH_ACME_RETRY_PAUSE: '2s' } }))
+    const other = own.use(
+      await world({ edge: true, edgePort, ownTemporal: true, env: { ...env, PLINTH_ACME_RETRY_PAUSE: '2s' } }),
+    )
     const domain = await addDomainTo(other, zone)
     zone.set('A', domain, '127.0.0.9')
     await startDueOrders(depsOf(other), new Date())

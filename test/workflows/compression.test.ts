@@ -21,7 +21,7 @@ beforeAll(async () => {
   w = await world({ edge: true })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()
@@ -187,7 +187,7 @@ describe('without a worker that compresses', () => {
   const bundle = Promise.resolve({ code: inject('workflowBundle') })
   const startCompressing = () => openQueues({ services: away, temporal: away.temporal, bundle, queues: ['compress'] })
   beforeAll(async () => {
-    away = await world({ worker: false })
+    away = await world({ worker: false, ownTemporal: true })
     project = await away.project('enterprise')
   })
   afterAll(() => away?.[Symbol.asyncDispose]())

@@ -18,7 +18,7 @@ beforeAll(async () => {
   w = await world({ runner: true })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()

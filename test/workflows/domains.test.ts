@@ -26,7 +26,7 @@ beforeAll(async () => {
   // so long a pause never ends here: whatever goes on was woken
   w = await world({ env: { PLINTH_DNS_SERVERS: zone.address, PLINTH_DNS_CHECK_INTERVAL: '1h' } })
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()
@@ -92,7 +92,9 @@ async function ended(id: string, kind: string, attempt = 1): Promise<unknown> {
 
 async function pausesOf(at: World, id: string): Promise<number[]> {
   const own = await Connection.connect({ address: at.temporal.address })
-  const { events } = await new Client({ connection: own }).workflow.getHandle(`domain:${id}:1`).fetchHistory()
+  const { events } = await new Client({ connection: own, namespace: at.temporal.namespace }).workflow
+    .getHandle(`domain:${id}:1`)
+    .fetchHistory()
   await own.close()
   const timers = (events ?? []).flatMap((event) => event.timerStartedEventAttributes ?? [])
   return timers.map(({ startToFireTimeout: time }) => Number(time?.seconds ?? 0) * 1000 + (time?.nanos ?? 0) / 1_000_000)
@@ -372,7 +374,7 @@ describe('with a certificate authority', () => {
       },
     })
     own = await Connection.connect({ address: ca.temporal.address })
-    client = new Client({ connection: own })
+    client = new Client({ connection: own, namespace: ca.temporal.namespace })
     project = await ca.project('enterprise')
     siteId = (await makeSite(ca, project)).id
   })

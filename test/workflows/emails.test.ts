@@ -22,7 +22,7 @@ beforeAll(async () => {
   server = await startMailServer()
   w = await world({ env: { PLINTH_SMTP_URL: server.url } })
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()
@@ -49,7 +49,18 @@ const outcomeOf = async (at: World, to: string) => (await listEmails(at, to))[0]
 
 /** The whole history of an email, as operators see it. */
 const shownInTemporal = (id: string) => {
-  const flags = ['workflow', 'show', '--workflow-id', `email:${id}`, '--address', w.temporal.address, '--output', 'json']
+  const flags = [
+    'workflow',
+    'show',
+    '--workflow-id',
+    `email:${id}`,
+    '--address',
+    w.temporal.address,
+    '--namespace',
+    w.temporal.namespace,
+    '--output',
+    'json',
+  ]
   return execFileSync(inject('temporal'), flags).toString()
 }
 

@@ -11,7 +11,7 @@ const reconciling = { stalledAfterMs: 0, dueWithinMs: 0, checkIntervalMs: 10_000
 let w: World
 let owner: TestProject
 beforeAll(async () => {
-  w = await world()
+  w = await world({ ownTemporal: true })
   owner = await w.project('enterprise')
 })
 afterAll(() => w?.[Symbol.asyncDispose]())

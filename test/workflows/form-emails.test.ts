@@ -175,7 +175,18 @@ describe('the workflow', () => {
       const handle = temporal.workflow.getHandle(id)
       expect((await handle.describe()).memo).toEqual({ outcome: memo })
       await replay(await handle.fetchHistory())
-      const flags = ['workflow', 'show', '--workflow-id', id, '--address', w.temporal.address, '--output', 'json']
+      const flags = [
+        'workflow',
+        'show',
+        '--workflow-id',
+        id,
+        '--address',
+        w.temporal.address,
+        '--namespace',
+        w.temporal.namespace,
+        '--output',
+        'json',
+      ]
       const shown = execFileSync(inject('temporal'), flags).toString()
       for (const secret of ['example.com', 'visitor.example', 'between us']) expect(shown).not.toContain(secret)
       record(w.temporal, id, name)

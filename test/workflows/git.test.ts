@@ -253,7 +253,9 @@ describe('G05: a private repository over TLS', () => {
     expect(status).toBe('active')
     await expect.poll(async () => (await secured.visit(site.subdomain)).body).toBe('private')
     const connection = await Connection.connect({ address: secured.temporal.address })
-    const history = await new Client({ connection }).workflow.getHandle(idOf(id)).fetchHistory()
+    const history = await new Client({ connection, namespace: secured.temporal.namespace }).workflow
+      .getHandle(idOf(id))
+      .fetchHistory()
     await connection.close()
     const rows = await secured.db.selectFrom('deploys').selectAll().where('id', '=', id).execute()
     const sealed = await secured.db.selectFrom('git_connections').selectAll().where('site_id', '=', site.id).execute()

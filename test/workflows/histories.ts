@@ -5,6 +5,7 @@ import { Worker } from '@temporalio/worker'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
 import { bundleWorkflowCode } from '../../infra/temporal/bundle.ts'
+import type { World } from '../world.ts'
 
 const folder = join(import.meta.dirname, 'histories')
 const mutants = join(import.meta.dirname, 'mutant')
@@ -28,10 +29,20 @@ async function replayAll(
 }
 
 /** Writes the history of a workflow as a fixture when it is asked for: `RECORD_HISTORIES=1 npx vitest run test/workflows/<name>.test.ts`. */
-export function record(temporal: { readonly address: string }, workflowId: string, name: string, runId?: string): void {
+export function record(temporal: World['temporal'], workflowId: string, name: string, runId?: string): void {
   if (!process.env['RECORD_HISTORIES']) return
   const run = runId === undefined ? [] : ['--run-id', runId]
-  const flags = ['--workflow-id', workflowId, ...run, '--address', temporal.address, '--output', 'json']
+  const flags = [
+    '--workflow-id',
+    workflowId,
+    ...run,
+    '--address',
+    temporal.address,
+    '--namespace',
+    temporal.namespace,
+    '--output',
+    'json',
+  ]
   writeFileSync(join(folder, `${name}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
 }
 

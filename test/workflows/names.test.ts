@@ -20,10 +20,10 @@ let temporal: Client
 let connection: Connection
 beforeAll(async () => {
   const env = { PLINTH_TRASH_PERIOD: '1500ms', PLINTH_SUBDOMAIN_SWITCH_DELAY: '1500ms', PLINTH_SUBDOMAIN_CHANGE_INTERVAL: '0ms' }
-  w = await world({ env })
+  w = await world({ env, ownTemporal: true })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()

@@ -20,7 +20,7 @@ let temporal: Client
 let site: PaidSite
 beforeAll(async () => {
   yookassa = stack.use(await startYookassa())
-  w = stack.use(await world({ env: yookassa.env }))
+  w = stack.use(await world({ env: yookassa.env, ownTemporal: true }))
   owner = await w.project()
   temporal = await openTemporalClient(w, stack)
   site = await makePaidSite(w, owner, { amount_minor: 49_900, currency: 'RUB', period_days: 365, provider: 'yookassa' })
@@ -64,7 +64,18 @@ describe('the workflow of a payment', () => {
     const { memo } = await handleOf(id).describe()
     expect(memo?.['outcome']).toEqual(expect.any(String))
     await replay(await handleOf(id).fetchHistory())
-    const flags = ['workflow', 'show', '--workflow-id', `checkout:${id}`, '--address', w.temporal.address, '--output', 'json']
+    const flags = [
+      'workflow',
+      'show',
+      '--workflow-id',
+      `checkout:${id}`,
+      '--address',
+      w.temporal.address,
+      '--namespace',
+      w.temporal.namespace,
+      '--output',
+      'json',
+    ]
     const shown = execFileSync(inject('temporal'), flags).toString()
     expect([shown.includes(payer.email), shown.includes(payment.id)]).toEqual([false, false])
     record(w.temporal, `checkout:${id}`, `checkout-${name}`)

@@ -57,7 +57,7 @@ describe('with a worker and a runner', () => {
   })
 
   const handleOf = (deployId: string, attempt = 1) =>
-    new Client({ connection }).workflow.getHandle(`deploy:${deployId}:${attempt}`)
+    new Client({ connection, namespace: w.temporal.namespace }).workflow.getHandle(`deploy:${deployId}:${attempt}`)
 
   /** What the Temporal UI shows as the current details. */
   async function detailsOf(deployId: string): Promise<string> {
@@ -186,7 +186,7 @@ test('a build whose beginning nobody heard of ends all the same, and passes its 
 
 test('whatever is killed while builds run and wait, each ends once, and those of a site in their order', async () => {
   await using stack = new AsyncDisposableStack()
-  const w = stack.use(await world({ worker: false, env }))
+  const w = stack.use(await world({ worker: false, ownTemporal: true, env }))
   const processes = stack.use(openProcesses(w))
   const project = await w.project('enterprise')
   const sites = [await makeSite(w, project), await makeSite(w, project)]

@@ -422,6 +422,7 @@ function startWorkerProcess(at: World) {
     PLINTH_DATA_DIR: dataDir,
     PLINTH_DATABASE_URL: at.database.url,
     PLINTH_TEMPORAL_ADDRESS: at.temporal.address,
+    PLINTH_TEMPORAL_NAMESPACE: at.temporal.namespace,
     PLINTH_SECRET_KEY: Buffer.from(secretKey ?? '').toString('base64'),
     PLINTH_ALLOW_PRIVATE_GIT: 'true',
     PLINTH_LOG_LEVEL: 'error',
@@ -430,7 +431,7 @@ function startWorkerProcess(at: World) {
 }
 
 test('what Temporal has forgotten is told all the same', async () => {
-  await using forgetful = await world({ env: { PLINTH_ALLOW_PRIVATE_GIT: 'true' } })
+  await using forgetful = await world({ ownTemporal: true, env: { PLINTH_ALLOW_PRIVATE_GIT: 'true' } })
   const site = await connected({ kind: 'gitea', at: forgetful, project: await forgetful.project('enterprise') })
   const came = refuse(({ what }) => what.includes('/comments'), away)
   await deliver(site, 'pull_request', pullRequest('opened', 'main', 'c'.repeat(40), true))

@@ -27,7 +27,7 @@ beforeAll(async () => {
   w = await world({ edge: true, env: { PLINTH_STORAGE_COPIES: `${join(copies, 'not-mounted')},${join(copies, 'backup')}` } })
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()

@@ -9,7 +9,7 @@ let temporal: Client
 beforeAll(async () => {
   w = await world()
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()

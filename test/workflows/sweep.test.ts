@@ -25,7 +25,7 @@ beforeAll(async () => {
   w = await world()
   owner = await w.project('enterprise')
   connection = await Connection.connect({ address: w.temporal.address })
-  temporal = new Client({ connection })
+  temporal = new Client({ connection, namespace: w.temporal.namespace })
 })
 afterAll(async () => {
   await connection?.close()
@@ -241,12 +241,14 @@ describe('the schedule', () => {
   })
 
   test('waits for a Temporal that is away', async () => {
-    await using waiting = await world({ worker: false })
+    await using waiting = await world({ worker: false, ownTemporal: true })
     await waiting.killTemporal()
     await using _schedules = startSchedules(waiting.temporal, silent)
     await waiting.startTemporal({ forget: true })
     const late = await Connection.connect({ address: waiting.temporal.address })
-    const schedule = new Client({ connection: late }).schedule.getHandle(registry.sweepStorage.schedule.schedule_id)
+    const schedule = new Client({ connection: late, namespace: waiting.temporal.namespace }).schedule.getHandle(
+      registry.sweepStorage.schedule.schedule_id,
+    )
     const made = () => schedule.describe().then(Boolean, () => false)
     await expect.poll(made).toBe(true)
     await late.close()

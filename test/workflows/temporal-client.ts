@@ -5,5 +5,5 @@ import type { World } from '../world.ts'
 export async function openTemporalClient({ temporal }: World, stack: AsyncDisposableStack): Promise<Client> {
   const connection = await Connection.connect({ address: temporal.address })
   stack.defer(() => connection.close())
-  return new Client({ connection })
+  return new Client({ connection, namespace: temporal.namespace })
 }

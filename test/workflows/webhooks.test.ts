@@ -443,7 +443,18 @@ describe('the workflow', () => {
     }
     await expect.poll(() => handle.result().catch(() => undefined), soon).toBe(ending)
     await replay(await handle.fetchHistory())
-    const flags = ['workflow', 'show', '--workflow-id', `webhook:${id}`, '--address', w.temporal.address, '--output', 'json']
+    const flags = [
+      'workflow',
+      'show',
+      '--workflow-id',
+      `webhook:${id}`,
+      '--address',
+      w.temporal.address,
+      '--namespace',
+      w.temporal.namespace,
+      '--output',
+      'json',
+    ]
     const shown = execFileSync(inject('temporal'), flags).toString()
     for (const text of [webhook.path, 'content of the event', 'response of the receiver', 'whsec_'])
       expect(shown).not.toContain(text)
