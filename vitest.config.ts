@@ -14,7 +14,6 @@ export default defineConfig({
     hookTimeout: 180_000,
     // of a condition that comes about at once, unless the machine is busy
     expect: { poll: { timeout: 60_000 } },
-    reporters: ['default', './test/flaky-reporter.ts'],
     sequence: { sequencer: LongestFirst },
     // files wait for timers, disks and other programs for about half of their time
     maxWorkers: 4,

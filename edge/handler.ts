@@ -14,6 +14,7 @@ import { createGate, type GateOptions } from './gate.ts'
 import { createKnownRequests } from './known-requests.ts'
 import { createOrigins } from './origins.ts'
 import { pages } from './pages.ts'
+import { VisitorLeft } from './piece-writer.ts'
 import { createPreviews, type PreviewOptions } from './preview.ts'
 import { type Exchange, sendFile, sendPage, sendRedirect, sendText } from './respond.ts'
 import type { FoundSite } from './routes.ts'
@@ -49,8 +50,7 @@ export function createHandler(options: HandlerOptions): RequestListener {
   const report = failureReporter(log)
   function fail(exchange: Exchange, error: Error): void {
     const { res } = exchange
-    // a visitor who leaves early is not a failure
-    if (res.destroyed && isAbort(error)) return
+    if (error instanceof VisitorLeft) return
     report(error)
     if (res.headersSent) res.destroy()
     else sendPage(exchange, pages.tryAgain)
@@ -163,9 +163,6 @@ function hostHeaders({ rawHeaders }: IncomingMessage): string[] {
   }
   return hosts
 }
-
-const isAbort = (error: Error) =>
-  ['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '')
 
 /** Each failure is logged once a minute, not once a request. */
 function failureReporter(log: Logger) {

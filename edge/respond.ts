@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { pipeline } from 'node:stream/promises'
 import { type Encoding, mayHaveBackgroundVariants } from '../core/encodings.ts'
 import type { RedirectStatus } from '../core/site-rules/rules.ts'
 import type { OpenedObject } from '../infra/cas/cas.ts'
@@ -8,6 +7,7 @@ import { type Answered, whenRead } from './answered.ts'
 import { matchedETag, type Part, parseRange, passesIfMatch, preferredEncodings } from './conditions.ts'
 import type { Content } from './content.ts'
 import { type Page, pages } from './pages.ts'
+import { createPieceWriter } from './piece-writer.ts'
 import type { SiteFile } from './site-files.ts'
 import type { Traffic } from './traffic/traffic.ts'
 
@@ -161,9 +161,6 @@ async function sendObject(
   const end = downloads.start(req)
   if (!end) return sendPage(exchange, pages.tooManyDownloads)
   let sent = 0
-  const addSent = (chunk: Buffer) => {
-    sent += chunk.length
-  }
   try {
     const object = await open()
     const part = wanted ?? { start: 0, end: object.size - 1 }
@@ -171,7 +168,15 @@ async function sendObject(
     if (unread) await object.close()
     writeHead(exchange, status, headers, wanted ? ofPart(wanted, object.size) : ['Content-Length', lengthOf(part)])
     if (unread) res.end()
-    else await pipeline(object.stream(part.start, part.end).on('data', addSent), res)
+    else {
+      const write = createPieceWriter(res)
+      const writeCounted = async (piece: Buffer) => {
+        await write(piece)
+        sent += piece.length
+      }
+      await object.send(writeCounted, part.start, part.end)
+      res.end()
+    }
   } finally {
     end()
     if (res.headersSent) count(exchange, status, headers, sent)

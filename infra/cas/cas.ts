@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { BackgroundEncoding, Encoding } from '../../core/encodings.ts'
 import { invalid } from '../../core/errors.ts'
+import type { WritePiece } from './pieces.ts'
 
 export interface StoredObject {
   /** 64 lower-case hex characters. */
@@ -11,8 +12,13 @@ export interface StoredObject {
 
 export interface OpenedObject {
   readonly size: number
-  /** Streams the bytes from `start` to `end`, both inclusive as in RFC 9110, or all of them. Call either this or `close`, once. */
+  /** Streams the bytes from `start` to `end`, both inclusive as in RFC 9110, or all of them. Call one of these methods, once. */
   stream(start?: number, end?: number): Readable
+  /**
+   * Hands the same bytes to `write` in pieces, for readers outside of this process, who may be fast or slow.
+   * @throws when the object has fewer bytes, or what `write` throws
+   */
+  send(write: WritePiece, start?: number, end?: number): Promise<void>
   /**
    * Reads the whole object; for small ones only.
    * @param into memory for the bytes, which is used when it is large enough

@@ -10,7 +10,6 @@ import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type 
 import { type Layout, suffix } from './disk-layout.ts'
 import { absent, inParallel, openFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
-import { openPieces } from './pieces.ts'
 
 /** The name of an older file was flushed, by its writer or by the kernel. */
 const freshMs = 60_000
@@ -40,7 +39,6 @@ export function openDiskBatch(layout: Layout): ObjectBatch {
   const folder = openBatchFolder(layout.incoming)
   const batch: Batch = { layout, folder, entries: new Map(), variants: new Map(), placed: new Set() }
   const { entries, variants, placed } = batch
-  const pieces = openPieces()
   return {
     async add(bytes, options = {}) {
       try {
@@ -52,7 +50,7 @@ export function openDiskBatch(layout: Layout): ObjectBatch {
 
     async open(sha256): Promise<OpenedObject | undefined> {
       const temporary = (await entries.get(sha256))?.temporary
-      return (temporary && (await openFile(temporary, pieces))) || (await openFile(layout.pathOf(sha256), pieces))
+      return (temporary && (await openFile(temporary))) || (await openFile(layout.pathOf(sha256)))
     },
 
     async publish() {

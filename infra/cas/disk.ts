@@ -9,13 +9,11 @@ import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
 import { absent, openFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
-import { openPieces } from './pieces.ts'
 
 /** Opens a read-only folder with the layout of a storage, such as a backup's. It may be absent, and need not have all objects. */
 export function openDiskCopy(root: string): Pick<Cas, 'open'> {
-  const pieces = openPieces()
   return {
-    open: (sha256, encoding) => openFile(pathIn(root, sha256) + (encoding ? suffix[encoding] : ''), pieces),
+    open: (sha256, encoding) => openFile(pathIn(root, sha256) + (encoding ? suffix[encoding] : '')),
   }
 }
 

@@ -2,18 +2,18 @@ import { closeSync, fstatSync, open, read } from 'node:fs'
 import { Readable } from 'node:stream'
 import { AppError } from '../../core/errors.ts'
 import type { OpenedObject } from './cas.ts'
-import type { PieceSource, Pieces } from './pieces.ts'
+import { type PieceSource, sendPieces, streamPieces } from './pieces.ts'
 
 /**
  * Opens a stored file; undefined when it does not exist. Uses callbacks and closes at once, because every step that another thread takes costs 35 µs of
  * processor time, and twice that with promises: of what an edge does for a file that is not in memory that was the largest part.
  */
-export function openFile(path: string, pieces: Pieces): Promise<OpenedObject | undefined> {
+export function openFile(path: string): Promise<OpenedObject | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<OpenedObject | undefined>()
   open(path, (error, fd) => {
     if (error) return codeOf(error) === 'ENOENT' ? resolve(undefined) : reject(error)
     try {
-      resolve(openedFile(fd, pieces))
+      resolve(openedFile(fd))
     } catch (error) {
       closeSync(fd)
       reject(error)
@@ -23,17 +23,18 @@ export function openFile(path: string, pieces: Pieces): Promise<OpenedObject | u
 }
 
 /** @param fd is closed with the object */
-function openedFile(fd: number, pieces: Pieces): OpenedObject {
+function openedFile(fd: number): OpenedObject {
   // does not wait for the disk: to open the file the kernel has read its inode
   const { size } = fstatSync(fd)
   const file = readableFile(fd)
   return {
     size,
     stream(start = 0, end = size - 1) {
-      if (size > 0) return pieces.stream(file, start, end)
+      if (size > 0) return streamPieces(file, start, end)
       file.close()
       return Readable.from([])
     },
+    send: (write, start = 0, end = size - 1) => sendPieces(file, start, end, write),
     async bytes(into) {
       try {
         return await readBytes(file, into && into.length >= size ? into.subarray(0, size) : Buffer.allocUnsafeSlow(size))

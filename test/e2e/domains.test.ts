@@ -67,11 +67,11 @@ async function startResolver(stack: AsyncDisposableStack, zone: Zone, authorityP
       () => undefined,
     )
   })
-  server.bind(0, '127.0.0.1')
+  // one port for both: Pebble asks over TCP
+  const port = await freePort()
+  server.bind(port, '127.0.0.1')
   await once(server, 'listening')
   stack.defer(() => void server.close())
-  const { port } = server.address()
-  // Pebble asks over TCP
   const tcp = createServer((socket) => {
     socket.on('error', () => undefined)
     socket.on('data', (bytes) => {

@@ -26,6 +26,7 @@ function counting() {
       return {
         size: object.size,
         stream: (start, end) => object.stream(start, end).once('close', closed),
+        send: (...args) => object.send(...args).finally(closed),
         bytes: () => object.bytes().finally(closed),
         close: () => object.close().finally(closed),
       }

@@ -1,7 +1,8 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { Packet, type Resource } from 'dns2'
+import { freePort } from '../../infra/local/ports.ts'
 
 export interface Query {
   readonly bytes: Buffer
@@ -44,9 +45,9 @@ export async function startDnsServer(handle: Handler): Promise<TestDnsServer> {
       }
     })
   })
-  tcp.listen(0, '127.0.0.1')
+  const port = await freePort()
+  tcp.listen(port, '127.0.0.1')
   await once(tcp, 'listening')
-  const { port } = tcp.address() as AddressInfo
   const udp = createSocket('udp4')
   udp.on('message', (data, sender) => {
     for (const message of list(handle(read(data, 'udp'), undefined))) udp.send(message, sender.port, sender.address)
