@@ -8,8 +8,8 @@ const largePieceBytes = 512 * 1024
 const longestPauseMs = 250
 /** Large pieces that are in use at the same time: 32 MiB. */
 const maxLargePieces = 64
-/** Large pieces that are kept for the next readers: memory that is new costs as much as reading into it. */
-const maxKeptPieces = 16
+/** How long large pieces wait for their next reader: memory that is new costs as much as reading into it. */
+const keptMs = 60_000
 /** What is read at once for readers of this process, which do not pause for long. */
 const streamedPieceBytes = 256 * 1024
 
@@ -32,8 +32,13 @@ export interface LargePieces {
 }
 
 export function createLargePieces(): LargePieces {
-  const kept: Buffer[] = []
+  let kept: Buffer[] = []
   let used = 0
+  let forgetting: NodeJS.Timeout | undefined
+  const forget = () => {
+    kept = []
+    forgetting = undefined
+  }
   return {
     take() {
       if (used === maxLargePieces) return undefined
@@ -42,7 +47,9 @@ export function createLargePieces(): LargePieces {
     },
     giveBack(piece, isFree) {
       used -= 1
-      if (isFree && kept.length < maxKeptPieces) kept.push(piece)
+      if (!isFree) return
+      kept.push(piece)
+      forgetting = forgetting?.refresh() ?? setTimeout(forget, keptMs).unref()
     },
   }
 }
