@@ -67,6 +67,7 @@ export function createRecorder(writer: RingWriter, now: () => number): Recorder 
     const answered = pending
     pending = []
     for (const one of answered) append(one)
+    writer.publish()
   }
 
   return {

@@ -16,13 +16,20 @@ const lengthOf = (text: string, max: number) => (text.length < max ? text.length
 export class RingWriter {
   readonly #views: RingMemory
   #head: number
+  /** Not before the reader's. */
+  #tail: number
 
   constructor(memory: SharedArrayBuffer) {
     this.#views = viewsOf(memory)
-    this.#head = Atomics.load(this.#views.header, words.head)
+    const { header } = this.#views
+    this.#head = Atomics.load(header, words.head)
+    this.#tail = Atomics.load(header, words.tail)
   }
 
-  /** Texts are strings with one byte per character, as those of Node's parser are. @returns false when the ring is full: the hit is counted as dropped */
+  /**
+   * Writes a hit, which the reader sees when it is published. Texts are strings with one byte per character, as those of Node's parser are.
+   * @returns false when the ring is full: the hit is counted as dropped
+   */
   append(hit: Readonly<Hit>): boolean {
     const { header, size, shorts, integers, doubles, bytes } = this.#views
     const { client, target, referer, status, flags } = hit.request
@@ -36,8 +43,7 @@ export class RingWriter {
 
     let at = this.#head & (size - 1)
     const unused = at + length > size ? size - at : 0
-    const free = size - ((this.#head - Atomics.load(header, words.tail)) >>> 0)
-    if (length + unused > free) {
+    if (!this.#hasRoom(length + unused)) {
       Atomics.add(header, words.dropped, 1)
       return false
     }
@@ -72,15 +78,24 @@ export class RingWriter {
     bytes.latin1Write(referer, targetAt + targetLength, refererLength)
 
     this.#head = (this.#head + unused + length) | 0
-    Atomics.store(header, words.head, this.#head)
-    if (Atomics.load(header, words.waiting) === 1) this.#wake()
     return true
   }
 
-  #wake(): void {
+  /** Shows the reader what was written. Once for many hits, because each time waits until the other processors have let go of the memory. */
+  publish(): void {
     const { header } = this.#views
+    Atomics.store(header, words.head, this.#head)
+    if (Atomics.load(header, words.waiting) !== 1) return
     Atomics.store(header, words.waiting, 0)
     Atomics.notify(header, words.head)
+  }
+
+  #hasRoom(bytes: number): boolean {
+    const { header, size } = this.#views
+    const free = () => size - ((this.#head - this.#tail) >>> 0)
+    if (bytes <= free()) return true
+    this.#tail = Atomics.load(header, words.tail)
+    return bytes <= free()
   }
 }
 

@@ -48,6 +48,7 @@ beforeAll(async () => {
     for (let n = 0; n < hitsAtOnce; n++) {
       writer.append(hitOf({ ...invented(round * hitsAtOnce + n), siteId: flooded }))
       if (n % 600 === 500) for (const hit of usual(round, n)) writer.append(hitOf({ ...hit, siteId: other, atMs: Date.now() }))
+      writer.publish()
     }
     while (!reader.isEmpty) await pause(5)
     peakHeap = Math.max(peakHeap, (await thread.getHeapStatistics()).used_heap_size)

@@ -6,7 +6,13 @@ import { hitOf } from './hits.ts'
 
 const openRing = (bytes: number) => {
   const memory = createRing(bytes)
-  return { memory, writer: new RingWriter(memory), reader: new RingReader(memory) }
+  const writer = new RingWriter(memory)
+  return { memory, writer, write: (hit: Hit) => write(writer, hit), reader: new RingReader(memory) }
+}
+const write = (writer: RingWriter, hit: Hit) => {
+  const isWritten = writer.append(hit)
+  writer.publish()
+  return isWritten
 }
 
 /** A hit as it comes out: each text cut, with one byte per character. */
@@ -45,12 +51,25 @@ const hits = fc.record({
 })
 
 test('K02: what is written is read in its order, around the end of the memory and while it is full', () => {
-  const steps = fc.array(fc.oneof({ weight: 3, arbitrary: hits }, { weight: 1, arbitrary: fc.nat(5) }), { maxLength: 60 })
+  const steps = fc.array(
+    fc.oneof(
+      { weight: 3, arbitrary: hits },
+      { weight: 1, arbitrary: fc.nat(5) },
+      { weight: 1, arbitrary: fc.constant('publish' as const) },
+    ),
+    { maxLength: 60 },
+  )
   fc.assert(
     fc.property(steps, (steps) => {
       const { memory, writer, reader } = openRing(8192)
       const expected: Hit[] = []
+      let written: Hit[] = []
       let dropped = 0
+      const publish = () => {
+        writer.publish()
+        expected.push(...written)
+        written = []
+      }
       const read = (max: number) => {
         const found: Hit[] = []
         const end = reader.read(max, (request, atMs, bytes) => found.push({ atMs, bytes, request }))
@@ -59,9 +78,13 @@ test('K02: what is written is read in its order, around the end of the memory an
       }
       for (const step of steps) {
         if (typeof step === 'number') read(step)
-        else if (writer.append(step)) expected.push(kept(step))
+        else if (step === 'publish') publish()
+        else if (writer.append(step)) written.push(kept(step))
         else dropped += 1
       }
+      read(Number.POSITIVE_INFINITY)
+      expect(reader.isEmpty).toBe(true)
+      publish()
       read(Number.POSITIVE_INFINITY)
       expect(expected).toEqual([])
       expect(reader.isEmpty).toBe(true)
@@ -77,7 +100,7 @@ test('K02: positions beyond 2^32 bytes are no others', () => {
   header[0] = header[1] = (2 ** 32 - 4096) | 0
   const writer = new RingWriter(memory)
   for (let round = 0; round < 100; round++) {
-    expect(writer.append(hitOf({ target: `/${round}` }))).toBe(true)
+    expect(write(writer, hitOf({ target: `/${round}` }))).toBe(true)
     const end = reader.read(1, ({ target }) => expect(target).toBe(`/${round}`))
     expect(reader.isAhead(end)).toBe(true)
     reader.release(end, round)
@@ -86,10 +109,10 @@ test('K02: positions beyond 2^32 bytes are no others', () => {
 })
 
 test('K02: a full ring drops the newest hits and counts them', () => {
-  const { memory, writer, reader } = openRing(4096)
+  const { memory, write, reader } = openRing(4096)
   let written = 0
-  while (writer.append(hitOf({ target: `/${written}` }))) written += 1
-  for (let n = 0; n < 9; n++) writer.append(hitOf())
+  while (write(hitOf({ target: `/${written}` }))) written += 1
+  for (let n = 0; n < 9; n++) write(hitOf())
   expect(droppedHits(memory)).toBe(10)
   const targets: string[] = []
   reader.read(1000, ({ target }) => targets.push(target))
@@ -97,9 +120,9 @@ test('K02: a full ring drops the newest hits and counts them', () => {
 })
 
 test('K02: what was read and not released is read again by the next reader', () => {
-  const { memory, writer, reader } = openRing(4096)
-  writer.append(hitOf({ target: '/1' }))
-  writer.append(hitOf({ target: '/2' }))
+  const { memory, write, reader } = openRing(4096)
+  write(hitOf({ target: '/1' }))
+  write(hitOf({ target: '/2' }))
   const end = reader.read(1, () => undefined)
   reader.read(10, () => undefined)
   reader.release(end, 7)
@@ -111,17 +134,17 @@ test('K02: what was read and not released is read again by the next reader', () 
 })
 
 test('K02: a hit wakes a reader that waits', async () => {
-  const { writer, reader } = openRing(4096)
+  const { write, reader } = openRing(4096)
   const waiting = reader.wait(60_000)
-  writer.append(hitOf())
+  write(hitOf())
   await waiting
   await reader.wait(60_000)
 })
 
 test('K02: equal requests share one object, as do clients, and texts that only look the same together do not', () => {
-  const { writer, reader } = openRing(4096)
+  const { write, reader } = openRing(4096)
   const hits = [{}, { atMs: 1, bytes: 2 }, { target: '/b' }, { target: '/bh', referer: '' }, { target: '/b', referer: 'h' }, {}]
-  for (const hit of hits) writer.append(hitOf(hit))
+  for (const hit of hits) write(hitOf(hit))
   const found: NotedRequest[] = []
   reader.read(hits.length, (request) => found.push(request))
   expect(found).toEqual(hits.map((hit) => hitOf(hit).request))
@@ -131,10 +154,10 @@ test('K02: equal requests share one object, as do clients, and texts that only l
 })
 
 test('K02: what is left of an earlier round of the memory is no part of a request', () => {
-  const { writer, reader } = openRing(1024)
+  const { write, reader } = openRing(1024)
   const found = new Set<NotedRequest>()
   for (let round = 0; round < 50; round++) {
-    expect(writer.append(hitOf({ target: round % 2 === 0 ? '/' : `/${'x'.repeat(round)}` }))).toBe(true)
+    expect(write(hitOf({ target: round % 2 === 0 ? '/' : `/${'x'.repeat(round)}` }))).toBe(true)
     const end = reader.read(1, (request) => round % 2 === 0 && found.add(request))
     reader.release(end, round)
   }

@@ -74,7 +74,11 @@ async function openCounting(more: Partial<ThreadData> = {}) {
     reports,
     salts: () => salts,
     start,
-    add: (hit: HitPart = {}) => writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit })),
+    add(hit: HitPart = {}) {
+      const isAdded = writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit }))
+      writer.publish()
+      return isAdded
+    },
     total: () => totalOf(site),
   }
 }
