@@ -11,11 +11,11 @@ import { loadConfig } from '../../infra/config.ts'
 import { openDatabase } from '../../infra/db/database.ts'
 import { apiOnSocket } from '../../infra/local/api-client.ts'
 import { caFile } from '../../infra/local/caddy-process.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { startStack } from '../../infra/local/stack.ts'
 import { startTelegram, type Telegram } from '../doubles/telegram.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { randomName } from '../make.ts'
+import { platformPorts } from '../ports.ts'
 
 export interface ClosedSite {
   /** Over http. */
@@ -68,12 +68,11 @@ export async function openClosedSites(): Promise<ClosedSites> {
   opened.defer(() => rm(dir, { recursive: true, force: true }))
   const mails = opened.use(await startMailServer())
   const telegram = opened.use(await startTelegram())
-  const [port, httpsPort] = [await freePort(), await freePort()]
+  const ports = await platformPorts()
   const { bwrap, toolchain } = inject('buildTools')
   const settings = loadConfig({
     PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: String(port),
-    PLINTH_HTTPS_PORT: String(httpsPort),
+    ...ports.settings,
     PLINTH_SMTP_URL: mails.url,
     PLINTH_PAYMENTS_TEST: 'true',
     PLINTH_TELEGRAM_API: telegram.api,
@@ -102,7 +101,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
     await call(`POST /api/v1/sites/${site.id}/deploy-files`, { files, activate: true })
     const { host, hostname } = new URL(site.url)
     const body = async () => {
-      const outgoing = request({ host: '127.0.0.1', port, path: '/', headers: { host, accept: 'text/html' } }).end()
+      const outgoing = request({ host: '127.0.0.1', port: ports.http, path: '/', headers: { host, accept: 'text/html' } }).end()
       const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
       const chunks = await response.toArray()
       return Buffer.concat(chunks as Buffer[]).toString()
@@ -111,7 +110,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
     await shows('All drafts')
     return {
       url: site.url,
-      httpsUrl: `https://${hostname}:${httpsPort}`,
+      httpsUrl: `https://${hostname}:${ports.https}`,
       shows,
       call: (endpoint, json) => call(endpoint.replace(' ', ` /api/v1/sites/${site.id}`), json),
       access: (endpoint, json) => call(endpoint.replace(' ', ` /api/v1/sites/${site.id}/access`), json),
@@ -122,7 +121,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
   return {
     mails,
     telegram,
-    base: `http://127.0.0.1:${port}`,
+    base: `http://127.0.0.1:${ports.http}`,
     call: (endpoint, json) => call(endpoint.replace(' ', ' /api/v1'), json),
     published: makeSite,
     async closed(password = 'kite-and-river') {
@@ -160,7 +159,7 @@ export async function openClosedSites(): Promise<ClosedSites> {
     async verifiedStatus(url) {
       const { hostname, host, pathname } = new URL(url)
       const trusted = { servername: hostname, ca: await readFile(caFile(config)) }
-      const address = { host: '127.0.0.1', port: httpsPort, path: pathname, headers: { host } }
+      const address = { host: '127.0.0.1', port: ports.https, path: pathname, headers: { host } }
       const outgoing = requestOverHttps({ ...address, ...trusted, agent: false }).end()
       const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
       response.resume()

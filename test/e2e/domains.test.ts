@@ -21,6 +21,7 @@ import { freePort } from '../../infra/local/ports.ts'
 import { type Stack, startStack } from '../../infra/local/stack.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { type Pebble, startPebble } from '../infra/pebble.ts'
+import { platformPorts } from '../ports.ts'
 import { startZone, type Zone } from '../zone.ts'
 
 /** A busy machine may be late once. */
@@ -88,7 +89,7 @@ async function startResolver(stack: AsyncDisposableStack, zone: Zone, authorityP
 
 const stack = new AsyncDisposableStack()
 const lines: string[] = []
-let ports: { http: number; https: number }
+let ports: Awaited<ReturnType<typeof platformPorts>>
 let zone: Zone
 let pebble: Pebble
 let root: string
@@ -104,7 +105,7 @@ beforeAll(async () => {
     const place = await reachableFolder(join(dir, 'data'))
     for (const folder of [place, dir]) await rm(folder, { recursive: true, force: true })
   })
-  ports = { http: await freePort(), https: await freePort() }
+  ports = await platformPorts()
   zone = stack.use(await startZone())
   const authorityPort = await freePort()
   const resolver = await startResolver(stack, zone, authorityPort)
@@ -119,8 +120,7 @@ beforeAll(async () => {
     ...process.env,
     PLINTH_DATA_DIR: join(dir, 'data'),
     PLINTH_LISTEN: '127.0.0.1',
-    PLINTH_HTTP_PORT: `${ports.http}`,
-    PLINTH_HTTPS_PORT: `${ports.https}`,
+    ...ports.settings,
     PLINTH_BASE_URL: `https://host.example:${ports.https}`,
     PLINTH_PREVIEW_URL: `https://preview.example:${ports.https}`,
     PLINTH_PLATFORM_DOMAIN: 'sites.example',

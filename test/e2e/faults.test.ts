@@ -8,9 +8,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
 import { apiOnSocket } from '../../infra/local/api-client.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { type Stack, startStack } from '../../infra/local/stack.ts'
 import { tarGz } from '../infra/archives.ts'
+import { platformPorts } from '../ports.ts'
 
 /** A busy machine may be late once. */
 const bestOfThree = { retry: 2 }
@@ -27,8 +27,7 @@ beforeAll(async () => {
   const { bwrap, toolchain } = inject('buildTools')
   const config = loadConfig({
     PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
+    ...(await platformPorts()).settings,
     PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_TOOLCHAIN: toolchain,
     PLINTH_CACHE_DIR: loadConfig().cacheDir,

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
 import { apiOnSocket } from '../../infra/local/api-client.ts'
 import { reachableFolder } from '../../infra/local/place.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { type Stack, startStack } from '../../infra/local/stack.ts'
 import { type Gitea, type GiteaRepository, giteaBuildTimeoutMs, startGitea } from '../infra/gitea.ts'
 import { randomName } from '../make.ts'
+import { platformPorts } from '../ports.ts'
 
 // the real processes of `npm start` beside a real Gitea, which knows nothing of Plinth but the address and the secret of a webhook
 
@@ -33,8 +33,7 @@ beforeAll(async () => {
   const config = loadConfig({
     ...process.env,
     PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: `${await freePort()}`,
-    PLINTH_HTTPS_PORT: `${await freePort()}`,
+    ...(await platformPorts()).settings,
     PLINTH_BUILD_BWRAP: bwrap,
     PLINTH_BUILD_TOOLCHAIN: toolchain,
     PLINTH_ALLOW_PRIVATE_GIT: 'true',

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { reachableFolder } from '../../infra/local/place.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { platformPorts } from '../ports.ts'
 
 // The protocol's own checkers against a running `npm start`: `npm run test:mcp`. Needs npm's registry for the two packages below.
 
@@ -58,8 +58,7 @@ async function startStack(): Promise<{ url: string; key: string } & AsyncDisposa
   const env = {
     ...process.env,
     PLINTH_DATA_DIR: dataDir,
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
+    ...(await platformPorts()).settings,
   }
   const npm = spawn('npm', ['start'], { cwd: resolve(import.meta.dirname, '../..'), env, stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''

@@ -9,8 +9,8 @@ import { text } from 'node:stream/consumers'
 import { execa } from 'execa'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { reachableFolder } from '../../infra/local/place.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { platformPorts } from '../ports.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 
@@ -23,13 +23,13 @@ interface Started {
 }
 
 let dir: string
-let ports: { http: number; https: number }
+let ports: Awaited<ReturnType<typeof platformPorts>>
 let started: Started
 
 beforeAll(async () => {
   // closed to others, as a home directory may be: what another user has to reach must lie elsewhere
   dir = await mkdtemp(join(tmpdir(), 'plinth-start-'))
-  ports = { http: await freePort(), https: await freePort() }
+  ports = await platformPorts()
   started = await start()
 }, 600_000)
 afterAll(async () => {
@@ -46,8 +46,7 @@ async function start(): Promise<Started> {
     env: {
       ...process.env,
       PLINTH_DATA_DIR: join(dir, 'data'),
-      PLINTH_HTTP_PORT: String(ports.http),
-      PLINTH_HTTPS_PORT: String(ports.https),
+      ...ports.settings,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '../../infra/config.ts'
 import { apiOnSocket } from '../../infra/local/api-client.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { startStack } from '../../infra/local/stack.ts'
+import { platformPorts } from '../ports.ts'
 
 // Schemathesis against the published OpenAPI document and the real processes, through Caddy: `npm run test:fuzz [-- --seed 7]`.
 // Ends with 1 when a response breaks the document, and prints the number of requests. Needs python3 with venv and the index of pip.
@@ -62,8 +62,7 @@ try {
   const settings = {
     HOME: process.env['HOME'],
     PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
+    ...(await platformPorts()).settings,
     // the fuzzer names the addresses of those who post forms
     PLINTH_TRUSTED_PROXIES: '127.0.0.1/32',
   }

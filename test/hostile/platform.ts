@@ -8,8 +8,8 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Config, loadConfig } from '../../infra/config.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { platformPorts } from '../ports.ts'
 import { peakMemory, resetPeak } from './peak-memory.ts'
 
 /** The processes of ours, whose memory is watched. */
@@ -96,8 +96,7 @@ export async function startPlatform({ tree, settings, folder }: PlatformOptions 
   const env = {
     ...process.env,
     PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
+    ...(await platformPorts()).settings,
     // every look-up fails at once: nothing here asks the name servers of this machine
     PLINTH_DNS_SERVERS: '127.0.0.1:9',
     ...settings,

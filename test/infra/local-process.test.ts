@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
-import { freePort } from '../../infra/local/ports.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { processIdentity } from '../../infra/process-identity.ts'
+import { platformPorts } from '../ports.ts'
 
 // several starts of everything, on a machine that may have other work
 vi.setConfig({ testTimeout: 240_000 })
@@ -32,8 +32,7 @@ beforeAll(async () => {
   await chmod(dir, 0o711)
   settings = {
     PLINTH_DATA_DIR: join(dir, 'data'),
-    PLINTH_HTTP_PORT: String(await freePort()),
-    PLINTH_HTTPS_PORT: String(await freePort()),
+    ...(await platformPorts()).settings,
     PLINTH_LISTEN: '127.0.0.1',
   }
 })

@@ -82,6 +82,7 @@ async function count(siteId: string): Promise<void> {
   const thread = startThread({ ring, ...traffic })
   const writer = new RingWriter(ring)
   for (const target of ['/', '/two']) writer.append(hitOf({ siteId, target, address, userAgent, atMs: Date.now() }))
+  writer.publish()
   const views = async () => (await db.selectFrom('traffic_days').select(['views', 'visitors']).execute())[0]
   await vi.waitFor(async () => expect(await views()).toEqual({ views: 2, visitors: 1 }), { timeout: 60_000, interval: 50 })
   const exited = once(thread, 'exit')

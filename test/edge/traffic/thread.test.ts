@@ -74,7 +74,7 @@ async function openCounting(more: Partial<ThreadData> = {}) {
     reports,
     salts: () => salts,
     start,
-    add(hit: HitPart = {}) {
+    add: (hit: HitPart = {}) => {
       const isAdded = writer.append(hitOf({ siteId: site, atMs: Date.now(), ...hit }))
       writer.publish()
       return isAdded
