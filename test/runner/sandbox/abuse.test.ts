@@ -74,7 +74,7 @@ describe('an abusive build', () => {
     ['spins', `for (;;);`, /^npm ci was stopped because the build took longer than 3 seconds/, 3000],
     [
       'is a fork bomb',
-      `require('node:child_process').spawnSync('sh', ['-c', 'f() { f | f & }; f; sleep ${marker}'], { stdio: 'ignore' })`,
+      `require('node:child_process').spawnSync('sh', ['-c', 'f() { f | f & }; f; sleep ${marker}'], { stdio: 'ignore' }); process.exit(3)`,
       /^npm ci /,
       4000,
     ],
