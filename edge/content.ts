@@ -8,7 +8,7 @@ import { createLoads } from './loads.ts'
 import { entryBytes, type ManifestLimits, openManifests } from './manifests.ts'
 import type { SiteFile, SiteFiles } from './site-files.ts'
 
-/** `absent`: there is no such encoding. `large`: to be streamed from {@link Content.open}. */
+/** `absent`: there is no such encoding. `large`: to be sent from {@link Content.open}. */
 type Body = Buffer | 'absent' | 'large'
 
 export interface Content {
@@ -19,7 +19,7 @@ export interface Content {
    * @throws when the object is missing, has another size than the manifest says, or the storage fails
    */
   body(file: SiteFile, encoding?: Encoding): Body | Promise<Body>
-  /** Opens a body that is `large`. The caller streams or closes it. @throws as {@link body} */
+  /** Opens a body that is `large`. The caller sends or closes it. @throws as {@link body} */
   open(file: SiteFile, encoding?: Encoding): Promise<OpenedObject>
 }
 
