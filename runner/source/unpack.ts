@@ -1,13 +1,14 @@
+import { closeSync, fchownSync, openSync, writeFileSync } from 'node:fs'
 import { chown, type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { maxArchiveEntries } from '../../core/limits.ts'
 import { type ArchiveContent, readArchive } from '../../infra/archive/archive.ts'
 import type { ArchiveFile } from '../../infra/archive/reading.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
-import { createTaskGroup } from '../../infra/task-group.ts'
 import type { Workspace } from '../sandbox/workspace.ts'
 
-const writesAtOnce = 8
+/** Fails on anything that is there already, a link included. */
+const newFile = 'wx'
 /** The most bytes of one file in memory. */
 const maxHeldBytes = 256 * 1024
 
@@ -29,13 +30,12 @@ export interface UnpackOptions {
 }
 
 /**
- * Writes the regular files of an archive into an empty folder that no other process writes to.
+ * Writes the regular files of an archive into an empty folder that no other process writes to. To be called in a thread of its own.
  * @throws AppError as `readArchive`
  */
 export async function unpack(archive: string, into: string, options: UnpackOptions): Promise<ArchiveContent> {
   const { uid } = options
   const made = new Set(['.'])
-  const writes = createTaskGroup(writesAtOnce)
 
   async function makeFolder(folder: string): Promise<void> {
     if (made.has(folder)) return
@@ -46,12 +46,10 @@ export async function unpack(archive: string, into: string, options: UnpackOptio
     made.add(folder)
   }
 
-  /** The end of a file is written while the next one is read. */
   async function onFile({ path, executable, bytes }: ArchiveFile): Promise<void> {
     await makeFolder(dirname(path))
-    await writes.room()
-    // `wx` fails on anything that is there already, a link included
-    const create = () => open(join(into, path), 'wx', executable ? 0o755 : 0o644)
+    const target = join(into, path)
+    const mode = executable ? 0o755 : 0o644
     const held: Buffer[] = []
     let heldBytes = 0
     let file: FileHandle | undefined
@@ -60,33 +58,33 @@ export async function unpack(archive: string, into: string, options: UnpackOptio
         held.push(chunk)
         heldBytes += chunk.length
         if (heldBytes <= maxHeldBytes) continue
-        file ??= await create()
+        file ??= await open(target, newFile, mode)
         await file.writeFile(Buffer.concat(held.splice(0)))
         heldBytes = 0
       }
-    } catch (error) {
+      if (!file) return writeSmall(target, mode, Buffer.concat(held))
+      await file.writeFile(Buffer.concat(held))
+      if (uid !== undefined) await file.chown(uid, uid)
+    } finally {
       await file?.close()
-      throw error
     }
-    writes.add(finish(file ?? create(), Buffer.concat(held)))
   }
 
-  async function finish(created: FileHandle | Promise<FileHandle>, end: Buffer): Promise<void> {
-    await using file = await created
-    await file.writeFile(end)
-    if (uid !== undefined) await file.chown(uid, uid)
+  /** Without other threads, each of whose steps takes longer than writing a small file: this thread does nothing else. */
+  function writeSmall(path: string, mode: number, bytes: Buffer): void {
+    const file = openSync(path, newFile, mode)
+    try {
+      writeFileSync(file, bytes)
+      if (uid !== undefined) fchownSync(file, uid, uid)
+    } finally {
+      closeSync(file)
+    }
   }
 
-  try {
-    const content = await readArchive(archive, {
-      maxEntries: maxArchiveEntries,
-      maxBytes: options.maxBytes,
-      overMaxBytes: options.overMaxBytes,
-      onFile,
-    })
-    await writes.finished()
-    return content
-  } finally {
-    await writes.settled()
-  }
+  return await readArchive(archive, {
+    maxEntries: maxArchiveEntries,
+    maxBytes: options.maxBytes,
+    overMaxBytes: options.overMaxBytes,
+    onFile,
+  })
 }
