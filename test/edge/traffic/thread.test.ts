@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { getPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
@@ -118,6 +118,21 @@ test('K02: hits are counted while the edge runs, and the segments are removed', 
   await until(async () => expect(await segmentsIn(counting.dir, counting.streamId)).toEqual([]))
   counting.add()
   await until(async () => expect(await counting.total()).toMatchObject({ views: 4, visitors: 3 }))
+  await stop(thread)
+})
+
+test.runIf(process.platform === 'linux')('the thread yields to those who answer visitors', async () => {
+  const counting = await openCounting()
+  const thread = counting.start()
+  const priorities = async () => {
+    const tasks = await readdir('/proc/self/task')
+    const stats = await Promise.all(tasks.map((task) => readFile(`/proc/self/task/${task}/stat`, 'utf8').catch(() => '')))
+    // the nice value is the 17th field behind the name
+    return stats.map((stat) => Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]))
+  }
+  const own = getPriority()
+  await until(async () => expect(await priorities()).toContain(10))
+  expect(getPriority()).toBe(own)
   await stop(thread)
 })
 
