@@ -80,23 +80,28 @@ async function insertDomain(db: Db, domain: string): Promise<{ id: string; site_
 }
 
 /** A certificate of the name, as an order leaves it; `days` -1 has expired. */
-async function store(db: Db, domain_id: string | null, name: string, days = 2): Promise<string> {
+function store(db: Db, domain_id: string | null, name: string, days = 2): Promise<string> {
   const { certificate, key } = selfSigned(name, { days })
   const row = { domain_id, name, certificate, not_after: new Date(Date.now() + days * 86_400_000) }
-  const { id } = await db
-    .insertInto('certificates')
-    .values(row)
-    .onConflict((conflict) =>
-      conflict
-        .column('name')
-        .doUpdateSet((eb) => ({ ...row, version: eb('certificates.version', '+', 1), changed_at: new Date() })),
-    )
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  const key_sealed = seal(openKeyring(secretKey), key, { table: 'certificates', id, column: 'key_sealed' })
-  await db.updateTable('certificates').set({ key_sealed }).where('id', '=', id).execute()
-  await notifyCertificate(db, id)
-  return id
+  // the edge asks for certificates at any time, and must not see one without its key
+  return db.transaction().execute(async (tx) => {
+    const { id } = await tx
+      .insertInto('certificates')
+      .values(row)
+      .onConflict((conflict) =>
+        conflict.column('name').doUpdateSet((eb) => ({
+          ...row,
+          version: eb('certificates.version', '+', 1),
+          changed_at: sql<Date>`clock_timestamp()`,
+        })),
+      )
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    const key_sealed = seal(openKeyring(secretKey), key, { table: 'certificates', id, column: 'key_sealed' })
+    await tx.updateTable('certificates').set({ key_sealed }).where('id', '=', id).execute()
+    await notifyCertificate(tx, id)
+    return id
+  })
 }
 
 describe('the getter of certificates', () => {
