@@ -124,7 +124,7 @@ export interface WorldOptions {
   readonly plans?: Plans
   /** Where the whole stack writes its log; by default nowhere, or as TEST_LOG_LEVEL says. */
   readonly log?: Logger
-  /** True: a Temporal server that no other world uses, which takes seconds of a processor to start. */
+  /** True: a Temporal server that no other world uses, which takes half a second of a processor to start. */
   readonly ownTemporal?: boolean
   /** False: deploys stay queued. */
   readonly worker?: boolean

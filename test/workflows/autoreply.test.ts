@@ -1,12 +1,12 @@
-import { execFileSync } from 'node:child_process'
 import { Client, Connection } from '@temporalio/client'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { type FormSite, makeFormSite } from '../api/form-site.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
 import { openProcesses } from './processes.ts'
+import { showWorkflow } from './temporal-client.ts'
 
 const reply = {
   enabled: true,
@@ -204,19 +204,7 @@ describe('the workflow', () => {
     expect(await resultOf(id)).toBe(result)
     const handle = temporal.workflow.getHandle(`autoreply:${id}`)
     await replay(await handle.fetchHistory())
-    const flags = [
-      'workflow',
-      'show',
-      '--workflow-id',
-      `autoreply:${id}`,
-      '--address',
-      w.temporal.address,
-      '--namespace',
-      w.temporal.namespace,
-      '--output',
-      'json',
-    ]
-    expect(execFileSync(inject('temporal'), flags).toString()).not.toMatch(/secret\.example/i)
+    expect(showWorkflow(w.temporal, `autoreply:${id}`)).not.toMatch(/secret\.example/i)
     record(w.temporal, `autoreply:${id}`, `autoreply-${name}`)
   })
 })

@@ -1,6 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import { Client, Connection } from '@temporalio/client'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { composeEmail, type EmailKind } from '../../core/emails.ts'
 import { emailPeriodMs } from '../../core/limits.ts'
 import { queueEmailToOwner } from '../../services/emails/emails.ts'
@@ -10,6 +9,7 @@ import { reconcile } from '../../workflows/reconciler.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { operatorToken, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { showWorkflow } from './temporal-client.ts'
 
 const topic = { kind: 'domain_live', about: 'www.example.com' } as const
 const sender = 'Plinth <noreply@plinth.example>'
@@ -49,19 +49,7 @@ const outcomeOf = async (at: World, to: string) => (await listEmails(at, to))[0]
 
 /** The whole history of an email, as operators see it. */
 const shownInTemporal = (id: string) => {
-  const flags = [
-    'workflow',
-    'show',
-    '--workflow-id',
-    `email:${id}`,
-    '--address',
-    w.temporal.address,
-    '--namespace',
-    w.temporal.namespace,
-    '--output',
-    'json',
-  ]
-  return execFileSync(inject('temporal'), flags).toString()
+  return showWorkflow(w.temporal, `email:${id}`)
 }
 
 const soon = { interval: 50 }

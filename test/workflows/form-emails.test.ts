@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import type { Client } from '@temporalio/client'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxFormEmailsPerHour } from '../../core/form-emails.ts'
 import { findFormSite } from '../../services/forms/form-site.ts'
 import { hasFollowUps } from '../../services/forms/received.ts'
@@ -9,6 +8,7 @@ import { makeFormSite } from '../api/form-site.ts'
 import type { World } from '../world.ts'
 import { type EmailedSites, openEmailedSites, soon } from './emailed-sites.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { showWorkflow } from './temporal-client.ts'
 
 let sites: EmailedSites
 let w: World
@@ -175,19 +175,7 @@ describe('the workflow', () => {
       const handle = temporal.workflow.getHandle(id)
       expect((await handle.describe()).memo).toEqual({ outcome: memo })
       await replay(await handle.fetchHistory())
-      const flags = [
-        'workflow',
-        'show',
-        '--workflow-id',
-        id,
-        '--address',
-        w.temporal.address,
-        '--namespace',
-        w.temporal.namespace,
-        '--output',
-        'json',
-      ]
-      const shown = execFileSync(inject('temporal'), flags).toString()
+      const shown = showWorkflow(w.temporal, id)
       for (const secret of ['example.com', 'visitor.example', 'between us']) expect(shown).not.toContain(secret)
       record(w.temporal, id, name)
     }

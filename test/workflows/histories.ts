@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from '@temporalio/worker'
@@ -6,6 +5,7 @@ import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { loadConfig } from '../../infra/config.ts'
 import { bundleWorkflowCode } from '../../infra/temporal/bundle.ts'
 import type { World } from '../world.ts'
+import { showWorkflow } from './temporal-client.ts'
 
 const folder = join(import.meta.dirname, 'histories')
 const mutants = join(import.meta.dirname, 'mutant')
@@ -31,19 +31,7 @@ async function replayAll(
 /** Writes the history of a workflow as a fixture when it is asked for: `RECORD_HISTORIES=1 npx vitest run test/workflows/<name>.test.ts`. */
 export function record(temporal: World['temporal'], workflowId: string, name: string, runId?: string): void {
   if (!process.env['RECORD_HISTORIES']) return
-  const run = runId === undefined ? [] : ['--run-id', runId]
-  const flags = [
-    '--workflow-id',
-    workflowId,
-    ...run,
-    '--address',
-    temporal.address,
-    '--namespace',
-    temporal.namespace,
-    '--output',
-    'json',
-  ]
-  writeFileSync(join(folder, `${name}.json`), execFileSync(inject('temporal'), ['workflow', 'show', ...flags]))
+  writeFileSync(join(folder, `${name}.json`), showWorkflow(temporal, workflowId, runId))
 }
 
 /** The fixtures of some workflows: all of them are there, each replays with the workflows of today, and none with those of `mutant.ts`. */

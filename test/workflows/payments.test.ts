@@ -1,6 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import type { Client } from '@temporalio/client'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listStalledCheckouts } from '../../services/payments/stalled.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { makePaidSite, type PaidSite, sendCallback } from '../api/paying.ts'
@@ -8,7 +7,7 @@ import type { DoublePayment, PaymentDouble } from '../doubles/provider-server.ts
 import { startYookassa } from '../doubles/yookassa.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
-import { openTemporalClient } from './temporal-client.ts'
+import { openTemporalClient, showWorkflow } from './temporal-client.ts'
 
 const soon = { interval: 50 }
 const dayMs = 24 * 3_600_000
@@ -64,19 +63,7 @@ describe('the workflow of a payment', () => {
     const { memo } = await handleOf(id).describe()
     expect(memo?.['outcome']).toEqual(expect.any(String))
     await replay(await handleOf(id).fetchHistory())
-    const flags = [
-      'workflow',
-      'show',
-      '--workflow-id',
-      `checkout:${id}`,
-      '--address',
-      w.temporal.address,
-      '--namespace',
-      w.temporal.namespace,
-      '--output',
-      'json',
-    ]
-    const shown = execFileSync(inject('temporal'), flags).toString()
+    const shown = showWorkflow(w.temporal, `checkout:${id}`)
     expect([shown.includes(payer.email), shown.includes(payment.id)]).toEqual([false, false])
     record(w.temporal, `checkout:${id}`, `checkout-${name}`)
   })

@@ -1,11 +1,10 @@
-import { execFileSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Client } from '@temporalio/client'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { maxTriesUnderWay, maxWaitingDeliveries } from '../../core/webhooks.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import { transact } from '../../services/transact.ts'
@@ -15,7 +14,7 @@ import { makeFormSite } from '../api/form-site.ts'
 import { archiveOf, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
-import { openTemporalClient } from './temporal-client.ts'
+import { openTemporalClient, showWorkflow } from './temporal-client.ts'
 
 interface Received {
   readonly path: string
@@ -443,19 +442,7 @@ describe('the workflow', () => {
     }
     await expect.poll(() => handle.result().catch(() => undefined), soon).toBe(ending)
     await replay(await handle.fetchHistory())
-    const flags = [
-      'workflow',
-      'show',
-      '--workflow-id',
-      `webhook:${id}`,
-      '--address',
-      w.temporal.address,
-      '--namespace',
-      w.temporal.namespace,
-      '--output',
-      'json',
-    ]
-    const shown = execFileSync(inject('temporal'), flags).toString()
+    const shown = showWorkflow(w.temporal, `webhook:${id}`)
     for (const text of [webhook.path, 'content of the event', 'response of the receiver', 'whsec_'])
       expect(shown).not.toContain(text)
     if (ending === 'failed') expect(received.filter(({ path }) => path === webhook.path)).toHaveLength(8)
