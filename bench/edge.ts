@@ -10,7 +10,7 @@ import { connections, h2load, host, isInstalled, type Load, wrk } from './edge/l
 import { ruleCase, startRuleServers } from './edge/rule-servers.ts'
 import { type MeasuredServer, startServers } from './edge/servers.ts'
 import { startTrafficServers } from './edge/traffic-servers.ts'
-import { median } from './statistics.ts'
+import { mean, median, standardError } from './statistics.ts'
 import { watchStolen } from './stolen.ts'
 
 // How many requests the edge answers in a second beside nginx, Caddy's file server, sirv and bare Node, which serve the same files.
@@ -18,6 +18,8 @@ import { watchStolen } from './stolen.ts'
 // With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
 // With --closed it is measured beside itself, with an open site and with a closed one whose visitors have logged in.
 // With --traffic it is measured beside itself, without and with counting what it answers for the statistics.
+// These three start their servers anew for each round, because equal processes differ by up to 10 % from start to start, and print the mean of the
+// ratios with its standard error.
 // With --servers and --cases only those are measured whose names contain one of the texts, which are separated by commas.
 //   npm run bench edge -- [--rules | --closed | --traffic] [--servers 'Caddy,bare'] [--cases 'KiB,304'] [--seconds 2] [--rounds 5] [--json <file>]
 
@@ -103,29 +105,51 @@ const folder = join(dir, 'files')
 await mkdir(join(folder, 'assets'), { recursive: true })
 for (const { file, bytes } of files) await writeFile(join(folder, file), text(bytes))
 
-const start = [values.closed && startGateServers, values.rules && startRuleServers, values.traffic && startTrafficServers].find(
-  (start) => start !== false,
-)
-const servers = (await (start ?? startServers)({ files: folder, dir, stack })).filter(({ name }) =>
-  isWanted(name, values.servers),
-)
-for (const server of servers) await check(server)
+const startWanted = [
+  values.closed && startGateServers,
+  values.rules && startRuleServers,
+  values.traffic && startTrafficServers,
+  startServers,
+].find((start) => start !== false)
 
+const names: string[] = []
 /** The loads of each case and server, one of each round. */
-const results = cases.map(() => servers.map(() => [] as Load[]))
+const results: Load[][][] = cases.map(() => [])
 const stolen: number[] = []
-for (let round = 0; round < rounds; round++) {
-  const stolenSince = await watchStolen()
-  for (const [i, { measure }] of cases.entries()) {
-    for (const [j, server] of servers.entries()) {
-      const load = await measure(server, seconds)
-      if (load) results[i]?.[j]?.push(load)
-    }
+for (let round = 0; round < rounds; ) {
+  await using stack = new AsyncDisposableStack()
+  const servers = await openServers(join(dir, `round-${round}`), stack)
+  names.splice(0, names.length, ...servers.map(({ name }) => name))
+  for (let left = isAlone ? 1 : rounds; left > 0; left--, round++) {
+    const stolenSince = await watchStolen()
+    await measureAll(servers)
+    stolen.push(await stolenSince())
   }
-  stolen.push(await stolenSince())
 }
 printTable()
 await writeJson()
+
+/** Starts the servers, and waits until each answers and has compiled what it does often. */
+async function openServers(dir: string, stack: AsyncDisposableStack): Promise<MeasuredServer[]> {
+  await mkdir(dir)
+  const started = (await startWanted?.({ files: folder, dir, stack })) ?? []
+  const servers = started.filter(({ name }) => isWanted(name, values.servers))
+  for (const server of servers) {
+    await check(server)
+    await wrk(server.http, '/', server.headers ?? [], 1)
+  }
+  return servers
+}
+
+async function measureAll(servers: readonly MeasuredServer[]): Promise<void> {
+  for (const [i, { measure }] of cases.entries()) {
+    for (const [j, server] of servers.entries()) {
+      const load = await measure(server, seconds)
+      const loads = results[i]
+      if (load && loads) loads[j] = [...(loads[j] ?? []), load]
+    }
+  }
+}
 
 /** A text that compresses about as well as a script does, to a third. */
 function text(bytes: number): string {
@@ -169,7 +193,7 @@ function get(
   return promise
 }
 
-/** Of the rounds: the median rate, its median ratio to the first server, the median of the slowest hundredth, and failed requests in all. */
+/** Of the rounds: the median rate, its ratio to the first server, the median of the slowest hundredth, and failed requests in all. */
 function summary(i: number, j: number) {
   const loads = results[i]?.[j] ?? []
   if (loads.length === 0) return undefined
@@ -177,25 +201,28 @@ function summary(i: number, j: number) {
   const ratios = loads.map((load, round) => load.requestsPerSecond / (reference[round]?.requestsPerSecond ?? Number.NaN))
   return {
     requests_per_second: median(loads.map((load) => load.requestsPerSecond)),
-    ratio: median(ratios),
+    ...(isAlone
+      ? { ratio: mean(ratios), ratio_error: standardError(ratios) }
+      : { ratio: median(ratios), ratio_error: undefined }),
     p99_ms: loads.every((load) => load.p99Ms !== undefined) ? median(loads.map((load) => load.p99Ms ?? Number.NaN)) : null,
     failed: loads.reduce((sum, load) => sum + load.failed, 0),
   }
 }
 
 function printTable(): void {
-  const columnWidth = 16
+  const columnWidth = isAlone ? 24 : 16
   console.log(
-    `\nRequests/s and their ratio to ${servers[0]?.name}: medians of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
+    `\nRequests/s and their ratio to ${names[0]}: ${isAlone ? 'means' : 'medians'} of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
   )
   console.log(' '.repeat(22) + cases.map(({ name }) => name.padStart(columnWidth)).join(''))
   let failures = 0
-  for (const [j, { name }] of servers.entries()) {
+  for (const [j, name] of names.entries()) {
     const cells = cases.map((_case, i) => {
       const cell = summary(i, j)
       failures += cell?.failed ?? 0
       const ratio = cell && !Number.isNaN(cell.ratio) ? cell.ratio.toFixed(2) : '    '
-      return (cell ? `${cell.requests_per_second.toFixed(0)}  ${ratio}` : '-').padStart(columnWidth)
+      const error = cell?.ratio_error === undefined ? '' : ` ± ${cell.ratio_error.toFixed(3)}`
+      return (cell ? `${cell.requests_per_second.toFixed(0)}  ${ratio}${error}` : '-').padStart(columnWidth)
     })
     console.log(name.padEnd(22) + cells.join(''))
   }
@@ -204,7 +231,7 @@ function printTable(): void {
 }
 
 async function writeJson(): Promise<void> {
-  const rows = servers.map(({ name }, j) => ({
+  const rows = names.map((name, j) => ({
     server: name,
     cases: Object.fromEntries(
       cases.map((one, i) => [one.name, { ...summary(i, j), rounds: results[i]?.[j]?.map((load) => load.requestsPerSecond) }]),

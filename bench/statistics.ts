@@ -5,3 +5,12 @@ export function quantile(values: readonly number[], share: number): number {
 }
 
 export const median = (values: readonly number[]) => quantile(values, 0.5)
+
+export const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+
+/** How far a mean of so many values probably is from the true one. */
+export function standardError(values: readonly number[]): number {
+  const middle = mean(values)
+  const variance = values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1)
+  return Math.sqrt(variance / values.length)
+}

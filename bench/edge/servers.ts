@@ -118,13 +118,21 @@ async function startSirv({ files, stack }: Place): Promise<MeasuredServer> {
   return { name: 'sirv', http: port }
 }
 
-/** A Node server on its own, and behind a Caddy that is configured as for `npm start`. */
-async function startBehindCaddy({ files, dir, stack }: Place, name: string, program: string): Promise<MeasuredServer[]> {
-  const dataDir = join(dir, name.replace(' ', '-'))
+/**
+ * A Node server on its own, and behind a Caddy that is configured as for `npm start`.
+ * @param more arguments of the program behind the folder and the socket
+ */
+export async function startBehindCaddy(
+  { files, dir, stack }: Place,
+  name: string,
+  program: string,
+  more: readonly string[] = [],
+): Promise<MeasuredServer[]> {
+  const dataDir = join(dir, name.replaceAll(' ', '-'))
   await mkdir(dataDir)
   const config: Config = await platformConfig(dataDir, { PLINTH_PLATFORM_DOMAIN: host.replace(/^bench\./, '') })
   await startPlatformCaddy(stack, config)
-  const direct = stack.use(await startServer(program, files, config.sockets.edge))
+  const direct = stack.use(await startServer(program, files, config.sockets.edge, ...more))
   return [
     { name, http: direct.port },
     { name: `Caddy → ${name}`, http: config.http.port, https: config.http.httpsPort },

@@ -2,8 +2,7 @@ import { join } from 'node:path'
 import { openDatabase } from '../../infra/db/database.ts'
 import { migrate } from '../../infra/db/migrate.ts'
 import { startPostgres } from '../../infra/local/postgres.ts'
-import { startServer } from '../child-server.ts'
-import type { MeasuredServer, Place } from './servers.ts'
+import { type MeasuredServer, type Place, startBehindCaddy } from './servers.ts'
 
 /** What a browser sends, all of which is counted. */
 const headers = [
@@ -13,16 +12,15 @@ const headers = [
   'X-Forwarded-For: 192.0.2.1',
 ]
 
-/** The edge alone, and one that counts what it answers, by its thread into PostgreSQL. */
-export async function startTrafficServers({ files, dir, stack }: Place): Promise<MeasuredServer[]> {
+/** The edge, and one that counts what it answers, by its thread into PostgreSQL: on their own, and behind Caddy as they run. */
+export async function startTrafficServers(place: Place): Promise<MeasuredServer[]> {
   const program = join(import.meta.dirname, 'plinth-server.ts')
-  const { url } = stack.use(await startPostgres({ dir: join(dir, 'postgres'), log: () => undefined }))
-  const off = stack.use(await startServer(program, files, join(dir, 'off.sock')))
-  const on = stack.use(await startServer(program, files, join(dir, 'on.sock'), '', url, await makeSite(url)))
-  return [
-    { name: 'not counted', http: off.port, headers },
-    { name: 'counted', http: on.port, headers },
+  const { url } = place.stack.use(await startPostgres({ dir: join(place.dir, 'postgres'), log: () => undefined }))
+  const servers = [
+    ...(await startBehindCaddy(place, 'not counted', program)),
+    ...(await startBehindCaddy(place, 'counted', program, ['', url, await makeSite(url)])),
   ]
+  return servers.map((server) => ({ ...server, headers }))
 }
 
 async function makeSite(url: string): Promise<string> {
