@@ -16,7 +16,7 @@ import {
 import { getCompileCacheDir, stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { findDefaultBranch } from '../../infra/git/default-branch.ts'
 import { type FetchRequest, startFetchProcess } from '../../infra/git/fetch-process.ts'
 import { openSourceFetcher } from '../../infra/git/source-fetcher.ts'
@@ -332,7 +332,10 @@ describe('the process', () => {
       await using _process = await startFetchProcess(folder, uidOf(53_900))
       const own = readdirSync(folder).find((name) => name !== other) ?? ''
       const pid = fetchingProcesses().find((candidate) => readlinkSync(`/proc/${candidate}/cwd`).endsWith(own))
-      const [node = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+      const commandLine = () => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+      // at first it is the shell that sets the limits
+      await vi.waitFor(() => expect(commandLine()[0]).toBe(process.execPath))
+      const [node = '', ...args] = commandLine()
       const rights = args.filter((arg) => arg.startsWith('--'))
       const places = { outside, other: join(folder, other), code: root, compiled: getCompileCacheDir(), parent: process.pid }
       const program = join(import.meta.dirname, 'confined-process.ts')
