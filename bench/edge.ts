@@ -200,7 +200,7 @@ function summary(i: number, j: number) {
   const reference = results[i]?.[0] ?? []
   const ratios = loads.map((load, round) => load.requestsPerSecond / (reference[round]?.requestsPerSecond ?? Number.NaN))
   return {
-    requests_per_second: median(loads.map((load) => load.requestsPerSecond)),
+    requests_per_second: (isAlone ? mean : median)(loads.map((load) => load.requestsPerSecond)),
     ...(isAlone
       ? { ratio: mean(ratios), ratio_error: standardError(ratios) }
       : { ratio: median(ratios), ratio_error: undefined }),
