@@ -14,12 +14,12 @@ import { mean, median, standardError } from './statistics.ts'
 import { watchStolen } from './stolen.ts'
 
 // How many requests the edge answers in a second beside nginx, Caddy's file server, sirv and bare Node, which serve the same files.
-// The servers take turns within each case of each round, and ratios are taken within a round, so that a busy machine disturbs all alike.
+// The servers take turns within each case of each round, in an order that changes from round to round, and ratios are taken within a round, so that a busy machine disturbs all alike.
 // With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
 // With --closed it is measured beside itself, with an open site and with a closed one whose visitors have logged in.
 // With --traffic it is measured beside itself, without and with counting what it answers for the statistics.
-// These three start their servers anew for each round, because equal processes differ by up to 10 % from start to start, and print the mean of the
-// ratios with its standard error.
+// These three start their servers again for each round, because equal processes differ by up to 10 % from start to start, and print means with their
+// standard errors.
 // With --servers and --cases only those are measured whose names contain one of the texts, which are separated by commas.
 //   npm run bench edge -- [--rules | --closed | --traffic] [--servers 'Caddy,bare'] [--cases 'KiB,304'] [--seconds 2] [--rounds 5] [--json <file>]
 
@@ -37,7 +37,9 @@ const { values } = parseArgs({
 })
 const seconds = Number(values.seconds)
 const rounds = Number(values.rounds)
-const isAlone = values.rules || values.closed || values.traffic
+const isWithItself = values.rules || values.closed || values.traffic
+
+const warmUpSeconds = 3
 
 /** Whether a name was asked for. */
 const isWanted = (name: string, wanted: string) => wanted.split(',').some((text) => name.includes(text))
@@ -81,7 +83,7 @@ const all: readonly Case[] = [
   overHttp('1 MiB', '/large.bin'),
   overHttp('5 MiB', '/streamed.bin'),
   ...(values.rules ? [ruleCase] : []),
-  ...(isInstalled('h2load') && !isAlone
+  ...(isInstalled('h2load') && !isWithItself
     ? [overHttp2('4 KiB, h2', '/'), overHttp2('40 KiB, h2', script), overHttp2('1 MiB, h2', '/large.bin')]
     : []),
 ]
@@ -112,38 +114,44 @@ const startWanted = [
   startServers,
 ].find((start) => start !== false)
 
-const names: string[] = []
+let names: readonly string[] = []
 /** The loads of each case and server, one of each round. */
 const results: Load[][][] = cases.map(() => [])
 const stolen: number[] = []
-for (let round = 0; round < rounds; ) {
-  await using stack = new AsyncDisposableStack()
-  const servers = await openServers(join(dir, `round-${round}`), stack)
-  names.splice(0, names.length, ...servers.map(({ name }) => name))
-  for (let left = isAlone ? 1 : rounds; left > 0; left--, round++) {
-    const stolenSince = await watchStolen()
-    await measureAll(servers)
-    stolen.push(await stolenSince())
-  }
-}
+if (isWithItself) for (let round = 0; round < rounds; round++) await measureRounds(1)
+else await measureRounds(rounds)
 printTable()
 await writeJson()
 
-/** Starts the servers, and waits until each answers and has compiled what it does often. */
+/** Starts the servers, and measures them so many times. */
+async function measureRounds(count: number): Promise<void> {
+  await using stack = new AsyncDisposableStack()
+  const servers = await openServers(join(dir, `round-${stolen.length}`), stack)
+  names = servers.map(({ name }) => name)
+  for (let round = 0; round < count; round++) {
+    const stolenSince = await watchStolen()
+    await measureAll(servers, stolen.length)
+    stolen.push(await stolenSince())
+  }
+}
+
+/** Starts the servers, and waits until each answers and has compiled what it does often, which would be counted as its cost. */
 async function openServers(dir: string, stack: AsyncDisposableStack): Promise<MeasuredServer[]> {
   await mkdir(dir)
   const started = (await startWanted?.({ files: folder, dir, stack })) ?? []
   const servers = started.filter(({ name }) => isWanted(name, values.servers))
   for (const server of servers) {
     await check(server)
-    await wrk(server.http, '/', server.headers ?? [], 1)
+    await wrk(server.http, '/', server.headers ?? [], warmUpSeconds)
   }
   return servers
 }
 
-async function measureAll(servers: readonly MeasuredServer[]): Promise<void> {
+async function measureAll(servers: readonly MeasuredServer[], round: number): Promise<void> {
+  const inOrder = [...servers.entries()]
+  const order = round % 2 === 0 ? inOrder : inOrder.toReversed()
   for (const [i, { measure }] of cases.entries()) {
-    for (const [j, server] of servers.entries()) {
+    for (const [j, server] of order) {
       const load = await measure(server, seconds)
       const loads = results[i]
       if (load && loads) loads[j] = [...(loads[j] ?? []), load]
@@ -200,19 +208,24 @@ function summary(i: number, j: number) {
   const reference = results[i]?.[0] ?? []
   const ratios = loads.map((load, round) => load.requestsPerSecond / (reference[round]?.requestsPerSecond ?? Number.NaN))
   return {
-    requests_per_second: (isAlone ? mean : median)(loads.map((load) => load.requestsPerSecond)),
-    ...(isAlone
-      ? { ratio: mean(ratios), ratio_error: standardError(ratios) }
-      : { ratio: median(ratios), ratio_error: undefined }),
+    requests_per_second: (isWithItself ? mean : median)(loads.map((load) => load.requestsPerSecond)),
+    ...(isWithItself ? geometric(ratios) : { ratio: median(ratios), ratio_error: undefined }),
     p99_ms: loads.every((load) => load.p99Ms !== undefined) ? median(loads.map((load) => load.p99Ms ?? Number.NaN)) : null,
     failed: loads.reduce((sum, load) => sum + load.failed, 0),
   }
 }
 
+/** The geometric mean, which noise does not raise as it does the mean of ratios, and its standard error. */
+function geometric(ratios: readonly number[]) {
+  const logarithms = ratios.map(Math.log)
+  const ratio = Math.exp(mean(logarithms))
+  return { ratio, ratio_error: ratio * standardError(logarithms) }
+}
+
 function printTable(): void {
-  const columnWidth = isAlone ? 24 : 16
+  const columnWidth = isWithItself ? 24 : 16
   console.log(
-    `\nRequests/s and their ratio to ${names[0]}: ${isAlone ? 'means' : 'medians'} of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
+    `\nRequests/s and their ratio to ${names[0]}: ${isWithItself ? 'means' : 'medians'} of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
   )
   console.log(' '.repeat(22) + cases.map(({ name }) => name.padStart(columnWidth)).join(''))
   let failures = 0

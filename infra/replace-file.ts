@@ -1,3 +1,4 @@
+import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
@@ -36,5 +37,35 @@ export async function flushFolder(path: string): Promise<void> {
     await folder.sync()
   } finally {
     await folder.close()
+  }
+}
+
+/** `replaceFile` for a thread of its own, which may wait for the disk. */
+export function replaceFileSync(
+  file: string,
+  content: string | Uint8Array,
+  { mode = 0o644, temporary = `${file}.tmp` }: ReplaceOptions = {},
+): void {
+  writeDurablySync(temporary, content, mode)
+  renameSync(temporary, file)
+  flushFolderSync(dirname(file))
+}
+
+function writeDurablySync(path: string, content: string | Uint8Array, mode: number): void {
+  const fd = openSync(path, 'w', mode)
+  try {
+    writeFileSync(fd, content)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function flushFolderSync(path: string): void {
+  const fd = openSync(path, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
   }
 }

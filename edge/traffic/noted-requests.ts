@@ -15,7 +15,7 @@ const clientOffset = 2 * requestShorts.siteId
 type Memory = Pick<RingMemory, 'integers' | 'shorts' | 'bytes'>
 
 /**
- * Reads noted requests between two positions of a memory, which are multiples of four. A page and its parts are asked for by the same few clients
+ * Reads noted requests between two positions of a memory, which are multiples of eight. A page and its parts are asked for by the same few clients
  * again and again, so equal bytes are recognised without making strings of them.
  */
 export function createRequestReader({ integers, shorts, bytes }: Memory): (at: number, end: number) => NotedRequest {
@@ -23,6 +23,17 @@ export function createRequestReader({ integers, shorts, bytes }: Memory): (at: n
   /** The words of each known one. Another one with the same slot replaces it. */
   const knownWords = new Uint32Array(maxKnownRequests * maxKnownWords)
   const clients = new LRUCache<string, Client>({ max: maxKnownClients })
+
+  /** Of two halves, neither of which waits for the other. The number of words is even. */
+  function hashOf(word: number, count: number): number {
+    let even = count
+    let odd = 0
+    for (let i = word; i < word + count; i += 2) {
+      even = Math.imul(even ^ (integers[i] ?? 0), 0x9e3779b1) ^ (even >>> 15)
+      odd = Math.imul(odd ^ (integers[i + 1] ?? 0), 0x85ebca6b) ^ (odd >>> 15)
+    }
+    return even ^ odd
+  }
 
   function isKnown(slot: number, word: number, count: number): boolean {
     const from = slot * maxKnownWords
@@ -69,8 +80,7 @@ export function createRequestReader({ integers, shorts, bytes }: Memory): (at: n
     const word = at >> 2
     const count = (end - at) >> 2
     if (count > maxKnownWords) return requestOf(at)
-    let hash = count
-    for (let i = word; i < word + count; i++) hash = Math.imul(hash ^ (integers[i] ?? 0), 0x9e3779b1) ^ (hash >>> 15)
+    const hash = hashOf(word, count)
     const slot = (hash ^ (hash >>> 16)) & (maxKnownRequests - 1)
     const found = known[slot]
     if (found && isKnown(slot, word, count)) return found

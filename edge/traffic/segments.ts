@@ -1,7 +1,8 @@
+import { rmSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TrafficBatch } from '../../core/traffic.ts'
-import { replaceFile } from '../../infra/replace-file.ts'
+import { replaceFileSync } from '../../infra/replace-file.ts'
 import { readChecked, writeChecked } from '../checked-json.ts'
 import { keepAside, pruneAside } from './set-aside.ts'
 
@@ -12,7 +13,10 @@ export interface Run {
   readonly batches: readonly TrafficBatch[]
 }
 
-/** Segments on disk that wait to be applied, those of ended edges too: `<dir>/<stream id>/<number>.json`. */
+/**
+ * Segments on disk that wait to be applied, those of ended edges too: `<dir>/<stream id>/<number>.json`. The thread that counts waits for its disk,
+ * because it has nothing else to do: through Node's pool of threads each segment takes three times as long of a processor.
+ */
 export interface Segments {
   /** The last segment of this edge that is still there, and the position in the ring behind its hits. */
   readonly newest: { readonly number: number; readonly ringEnd: number } | undefined
@@ -101,7 +105,7 @@ export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): 
     newest,
     async write(number, ringEnd, batch) {
       const text = writeChecked(format, { ring_end: ringEnd, batch } satisfies Content)
-      await replaceFile(fileOf(streamId, number), text, { mode: 0o600 })
+      replaceFileSync(fileOf(streamId, number), text, { mode: 0o600 })
       const size = Buffer.byteLength(text)
       own.set(number, size)
       streams.set(streamId, own)
@@ -122,7 +126,7 @@ export async function openSegments({ dir, streamId, onLost }: SegmentsOptions): 
     },
     async remove({ streamId: stream, first, batches }) {
       for (let number = first; number < first + batches.length; number++) {
-        await rm(fileOf(stream, number), { force: true })
+        rmSync(fileOf(stream, number), { force: true })
         forget(stream, number)
       }
     },

@@ -13,7 +13,7 @@ export interface Shipper {
 }
 
 /** How long segments are gathered for one transaction, of which every one costs a few milliseconds. */
-const gatherMs = 500
+const gatherMs = 1000
 const firstRetryMs = 100
 const maxRetryMs = 2000
 /** Failures that follow each other are reported once in this time. */
