@@ -3,7 +3,7 @@ import type { ManifestEntry } from '../../core/manifest.ts'
 import { deployStart } from '../../workflows/contract/deploys.ts'
 import type { Services } from '../services.ts'
 import { inTrash } from '../sites/sites.ts'
-import { addBlobsOfDeploy, type Blob, bytesOf, missingBlobs, newBlobs, unknownBlob } from '../storage/blobs.ts'
+import { addNewBlobs, type Blob, bytesOf, countHeldBlobs, missingBlobs, unknownBlob } from '../storage/blobs.ts'
 import type { PendingUpload } from '../storage/pending-upload.ts'
 import { requireRoom } from '../storage/quota.ts'
 import type { Tx } from '../transact.ts'
@@ -36,17 +36,16 @@ export function acceptDeploy(
   upload: PendingUpload,
 ): Promise<DeployRow> {
   return upload.accept(async (tx, project) => {
-    const added = 'files' in deploy ? await newBlobs(tx, project.id, deploy.files) : [deploy.source]
+    const added = 'files' in deploy ? await countHeldBlobs(tx, project.id, deploy.files) : [deploy.source]
     if ('files' in deploy) requireReferences(deploy, added)
     const room = { addedBytes: bytesOf(added), upload: upload.id }
     await checkDeployGates(tx, services, project, { ...room, activate: deploy.activate })
-    const needed = 'files' in deploy ? deploy.files.map((file) => file.sha256) : []
-    await requireRoom(tx, services, project, { ...room, needed })
+    await requireRoom(tx, services, project, room)
     const { source_kind, activate, title } = deploy
     const content =
       'files' in deploy ? { copy: deploy.copy, recommendations: deploy.recommendations?.() } : { source: deploy.source }
     const row = await queueDeploy(tx, site, { source_kind, activate, title, ...content }, services.clock())
-    if ('files' in deploy) await addBlobsOfDeploy(tx, project.id, deploy.files)
+    if ('files' in deploy) await addNewBlobs(tx, project.id, added)
     tx.afterCommit(() => services.log.info({ deploy_id: row.id, site_id: site.id, source_kind }, 'deploy accepted'))
     return row
   })

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { AppError, invalid } from '../../core/errors.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { type Db, prepareQuery } from '../../infra/db/database.ts'
+import { type Db, prepared, prepareQuery } from '../../infra/db/database.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
@@ -9,7 +9,7 @@ import { releaseObjects } from './released-objects.ts'
 import { uploadingBytes } from './uploads.ts'
 
 // A row is a blob that a deploy of the project contains (deploys > 0), as which each retained asset, each delivery file and each image of a page counts, or that was uploaded for one (staged). A blob with neither has no row:
-// its object is released.
+// its object is released. What changes several rows holds the project's lock, or skips locked rows, so that no two transactions wait for each other.
 
 const isReadable = sql<boolean>`not exists (
   select from damaged_objects as damaged where damaged.sha256 = blobs.sha256 and damaged.repaired_at is null
@@ -56,35 +56,33 @@ export async function keptSourceBytes(db: Db, projectId: string): Promise<number
   return rows[0]?.bytes ?? 0
 }
 
-/** The sizes of the project's blobs among these, by hash; blobs with damaged objects are left out. */
-export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {
-  if (hashes.length === 0) return new Map()
+/** The project's blobs among these; blobs with damaged objects are left out. */
+async function findBlobs(db: Db, projectId: string, hashes: readonly string[]) {
+  if (hashes.length === 0) return []
   const query = db
     .selectFrom('blobs')
-    .select(['sha256', 'size'])
+    .select(['sha256', 'size', 'deploys'])
     .where('project_id', '=', projectId)
     .where('sha256', '=', sql<string>`any(${hashes}::text[])`)
     .where(isReadable)
-  // with 2,000 hashes planning it takes as long as running it, and a deploy runs it three times
-  const { rows } = await prepareQuery('blob_sizes', query).execute(db)
-  return new Map(rows.map((row) => [row.sha256, row.size]))
+  // with 2,000 hashes planning it takes as long as running it
+  const { rows } = await prepareQuery('find_blobs', query).execute(db)
+  return rows
 }
 
-/** Each blob once, by hash, so that two transactions lock rows in the same order. */
-function distinct(files: readonly Blob[]): Blob[] {
-  const byHash = new Map(files.map(({ sha256, size }) => [sha256, { sha256, size }]))
-  return [...byHash.values()].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+/** The sizes of the project's blobs among these, by hash; blobs with damaged objects are left out. */
+export async function findBlobSizes(db: Db, projectId: string, hashes: readonly string[]): Promise<Map<string, number>> {
+  const blobs = await findBlobs(db, projectId, hashes)
+  return new Map(blobs.map(({ sha256, size }) => [sha256, size]))
 }
+
+const byHash = (files: readonly Blob[]) => new Map(files.map(({ sha256, size }) => [sha256, { sha256, size }]))
 
 /** The blobs of the files that the project does not have, each once: they would add to its storage. */
 export async function newBlobs(db: Db, projectId: string, files: readonly Blob[]): Promise<Blob[]> {
-  const blobs = distinct(files)
-  const held = await findBlobSizes(
-    db,
-    projectId,
-    blobs.map((blob) => blob.sha256),
-  )
-  return blobs.filter((blob) => !held.has(blob.sha256))
+  const blobs = byHash(files)
+  for (const { sha256 } of await findBlobs(db, projectId, [...blobs.keys()])) blobs.delete(sha256)
+  return [...blobs.values()]
 }
 
 export const bytesOf = (blobs: readonly Blob[]) => blobs.reduce((sum, blob) => sum + blob.size, 0)
@@ -94,8 +92,33 @@ export const bytesOf = (blobs: readonly Blob[]) => blobs.reduce((sum, blob) => s
  * manifest, which keeps the sweeper away (`keepObjects`).
  */
 export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonly Blob[]): Promise<void> {
-  const blobs = distinct(files)
+  await addNewBlobs(tx, projectId, await countHeldBlobs(tx, projectId, files))
+}
+
+/**
+ * The first half of {@link addBlobsOfDeploy}: counts one more deploy for the blobs of the files that the project has. Returns the others, each
+ * once, as {@link newBlobs} does.
+ */
+export async function countHeldBlobs(tx: Tx, projectId: string, files: readonly Blob[]): Promise<Blob[]> {
+  const blobs = byHash(files)
+  if (blobs.size === 0) return []
+  const query = tx
+    .updateTable('blobs')
+    .set((eb) => ({ deploys: eb('deploys', '+', 1), staged: false }))
+    .where('project_id', '=', projectId)
+    .where('sha256', '=', sql<string>`any(${[...blobs.keys()]}::text[])`)
+    .where(isReadable)
+    .returning('sha256')
+  // for 2,000 blobs that the project has it takes two thirds of the time of an upsert
+  const { rows } = await sql<{ sha256: string }>`${prepared('count_held_blobs')}${query}`.execute(tx)
+  for (const { sha256 } of rows) blobs.delete(sha256)
+  return [...blobs.values()]
+}
+
+/** The second half of {@link addBlobsOfDeploy}: counts the first deploy of blobs, each of which is given once. */
+export async function addNewBlobs(tx: Tx, projectId: string, blobs: readonly Blob[]): Promise<void> {
   if (blobs.length === 0) return
+  // a blob with a damaged object has a row
   await sql`
     insert into blobs (project_id, sha256, size, deploys)
     select ${projectId}, sha256, size, 1
@@ -115,8 +138,7 @@ export async function removeBlobsOfDeploy(
 ): Promise<void> {
   const { project_id, manifest_sha256 } = deploy
   if (manifest_sha256 === null) return
-  const hashes = distinct(files).map((blob) => blob.sha256)
-  await dropBlobs(tx, project_id, hashes, now)
+  await dropBlobs(tx, project_id, [...byHash(files).keys()], now)
   await releaseObjects(tx, [manifest_sha256], { now, published: true })
 }
 
@@ -149,12 +171,11 @@ export async function dropBlobs(tx: Tx, projectId: string, hashes: readonly stri
   await releaseObjects(tx, released, { now, published: true })
 }
 
-/** Each hash once, in order, so that two transactions lock rows in the same order, with the number of its occurrences. */
+/** Each hash once, with the number of its occurrences. */
 export function countByHash(hashes: readonly string[]): { readonly hashes: string[]; readonly counts: number[] } {
   const counts = new Map<string, number>()
   for (const sha256 of hashes) counts.set(sha256, (counts.get(sha256) ?? 0) + 1)
-  const ordered = [...counts].sort(([a], [b]) => (a < b ? -1 : 1))
-  return { hashes: ordered.map(([sha256]) => sha256), counts: ordered.map(([, count]) => count) }
+  return { hashes: [...counts.keys()], counts: [...counts.values()] }
 }
 
 /** Adds an uploaded blob to the project and restarts its grace, under the project's lock and the sweeper's. */
@@ -166,26 +187,32 @@ export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blo
     .execute()
 }
 
-/** Begins the grace of the project's staged blobs among these again; under the project's lock, so that two calls lock rows one after the other. */
-async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<void> {
-  await tx
+/** Returns the hashes that the project has, and keeps those that are only staged for another day. */
+export function renewBlobs(services: Services, projectId: string, hashes: readonly string[]): Promise<ReadonlySet<string>> {
+  return withProject(services, projectId, async (tx) => {
+    const held = new Set<string>()
+    const staged: string[] = []
+    for (const { sha256, deploys } of await findBlobs(tx, projectId, hashes)) {
+      if (deploys > 0) held.add(sha256)
+      else staged.push(sha256)
+    }
+    // the sweeper may have removed one since
+    for (const sha256 of await renewStagedBlobs(tx, projectId, staged, services.clock())) held.add(sha256)
+    return held
+  })
+}
+
+/** Begins the grace of staged blobs again. Returns those that are still there. */
+async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<string[]> {
+  if (hashes.length === 0) return []
+  const renewed = await tx
     .updateTable('blobs')
     .set({ touched_at: now })
     .where('project_id', '=', projectId)
     .where('sha256', '=', sql<string>`any(${hashes})`)
-    .where('deploys', '=', 0)
-    .where('staged', '=', true)
+    .returning('sha256')
     .execute()
-}
-
-/** Returns the hashes that the project has, and keeps those that are only staged for another day. */
-export async function renewBlobs(services: Services, projectId: string, hashes: readonly string[]): Promise<ReadonlySet<string>> {
-  const held = await withProject(services, projectId, async (tx) => {
-    await renewStagedBlobs(tx, projectId, hashes, services.clock())
-    // checked again, because the sweeper may have removed one while this waited for its row
-    return await findBlobSizes(tx, projectId, hashes)
-  })
-  return new Set(held.keys())
+  return renewed.map(({ sha256 }) => sha256)
 }
 
 export const unknownBlob = (file: { path: string; sha256: string }) =>

@@ -33,11 +33,12 @@ const batchBytes = 1024 * 1024
 
 /** Makes brotli and zstd variants of those files of a project that may have them and have not been compressed for it. May be repeated. */
 export async function compressBlobs(
-  { db, cas }: Pick<Services, 'db' | 'cas'>,
+  services: Services,
   projectId: string,
   files: readonly ManifestEntry[],
   { compressor, isOver }: CompressionOptions,
 ): Promise<Compressed> {
+  const { db, cas } = services
   const texts = new Map<string, Blob>()
   for (const file of files) {
     if (mayHaveBackgroundVariants(file.size) && compressible(mediaTypeOf(file.path))) texts.set(file.sha256, file)
@@ -54,7 +55,7 @@ export async function compressBlobs(
       total.bytes += text.bytes.length
       total.compressed_bytes += variants.br?.length ?? text.smallest
     }
-    await markCompressed(db, projectId, compressed)
+    await markCompressed(services, projectId, compressed)
   }
   return { ...total, done: true }
 }

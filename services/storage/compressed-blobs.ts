@@ -1,5 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
+import { withProject } from '../projects/projects.ts'
+import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 
 // Variants are remembered for each project: if the work of one project spared another the wait, that would tell what others store.
@@ -17,14 +19,19 @@ export async function findUncompressed(db: Db, projectId: string, hashes: readon
   return new Set(rows.map((row) => row.sha256))
 }
 
-/** Records that the variants of these blobs are stored, or not worth it. Rows are locked in the order of hashes, as everywhere. */
-export async function markCompressed(db: Db, projectId: string, hashes: readonly string[]): Promise<void> {
-  await sql`
-    with locked as (
-      select sha256 from blobs where project_id = ${projectId} and sha256 = any(${hashes}) order by sha256 for update
-    )
-    update blobs set compressed = true from locked
-    where blobs.project_id = ${projectId} and blobs.sha256 = locked.sha256`.execute(db)
+/**
+ * Records that the variants of these blobs are stored, or not worth it. Under the project's lock, as everything that changes several blobs: without
+ * it two transactions could each wait for a row of the other.
+ */
+export async function markCompressed(services: Services, projectId: string, hashes: readonly string[]): Promise<void> {
+  await withProject(services, projectId, async (tx) => {
+    await tx
+      .updateTable('blobs')
+      .set({ compressed: true })
+      .where('project_id', '=', projectId)
+      .where('sha256', '=', sql<string>`any(${hashes})`)
+      .execute()
+  })
 }
 
 /** Has the variants of an object made again when a deploy that contains it goes live, because they are removed. */
