@@ -1,10 +1,15 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import type { Stack } from '../infra/local/stack.ts'
 import { agent, type Call, caller, json, print, type Sent, waitActive, waitServed } from './client.ts'
 import { withStack } from './stack.ts'
 
-// How long manifest deploys take until the edge serves them, through the real processes and Caddy.
-//   npm run bench manifest
+// How long manifest deploys take until the edge serves them, through the real processes and Caddy. Without a pause each redeploy competes for the
+// processors with what follows the publication of the one before.
+//   npm run bench manifest -- [--pause <milliseconds>]
+
+const { values: options } = parseArgs({ options: { pause: { type: 'string', default: '0' } } })
 
 const fileCount = 2000
 const runs = 20
@@ -13,7 +18,6 @@ const projectCount = 20
 const deploysEach = 10
 const atOnce = 8
 
-const hashOf = (content: string) => createHash('sha256').update(content).digest('hex')
 const page = (title: string) => `<!doctype html><title>${title}</title>`
 
 const bytes = (body: string): Sent => ({ type: 'application/octet-stream', body })
@@ -35,6 +39,7 @@ async function redeployOneOfMany(stack: Stack): Promise<void> {
   const steps: Record<string, number[]> = { check: [], put: [], manifest: [], active: [], served: [] }
   for (let run = -warmUps; run < runs; run++) {
     contents.set('index.html', page(`run ${run}`))
+    await pause(Number(options.pause))
     const startedAt = performance.now()
     const note = (step: string) => run >= 0 && steps[step]?.push(performance.now() - startedAt)
     const deploy = await sendManifest(call, demo.site.id, contents, note)
@@ -95,8 +100,8 @@ async function sendManifest(
   contents: ReadonlyMap<string, string>,
   note: (step: string) => void = () => undefined,
 ) {
-  const byHash = new Map([...contents.values()].map((content) => [hashOf(content), content]))
-  const files = [...contents].map(([path, content]) => ({ path, sha256: hashOf(content) }))
+  const files = [...contents].map(([path, content]) => ({ path, sha256: hash('sha256', content) }))
+  const byHash = new Map(files.map(({ path, sha256 }) => [sha256, contents.get(path) ?? '']))
   const { missing } = (await call(`POST /api/v1/sites/${siteId}/deploys/check`, json({ files }))) as { missing: string[] }
   note('check')
   for (let i = 0; i < missing.length; i += atOnce) {
