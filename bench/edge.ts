@@ -18,10 +18,10 @@ import { watchStolen } from './stolen.ts'
 // With --rules the edge is measured beside itself, with 0, 10 and 2,100 rules in `_redirects`.
 // With --closed it is measured beside itself, with an open site and with a closed one whose visitors have logged in.
 // With --traffic it is measured beside itself, without and with counting what it answers for the statistics.
-// These three start their servers again for each round, because equal processes differ by up to 10 % from start to start, and print means with their
-// standard errors.
+// With --restart, and always with these three, the servers are started again for each round, because equal processes differ by up to 10 % from
+// start to start, and means are printed with their standard errors.
 // With --servers and --cases only those are measured whose names contain one of the texts, which are separated by commas.
-//   npm run bench edge -- [--rules | --closed | --traffic] [--servers 'Caddy,bare'] [--cases 'KiB,304'] [--seconds 2] [--rounds 5] [--json <file>]
+//   npm run bench edge -- [--rules | --closed | --traffic] [--restart] [--servers 'Caddy,bare'] [--cases 'KiB,304'] [--seconds 2] [--rounds 5] [--json <file>]
 
 const { values } = parseArgs({
   options: {
@@ -30,6 +30,7 @@ const { values } = parseArgs({
     rules: { type: 'boolean', default: false },
     closed: { type: 'boolean', default: false },
     traffic: { type: 'boolean', default: false },
+    restart: { type: 'boolean', default: false },
     servers: { type: 'string', default: '' },
     cases: { type: 'string', default: '' },
     json: { type: 'string', default: join(tmpdir(), 'plinth-bench-edge.json') },
@@ -38,6 +39,7 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds)
 const rounds = Number(values.rounds)
 const isWithItself = values.rules || values.closed || values.traffic
+const restarts = isWithItself || values.restart
 
 const warmUpSeconds = 3
 
@@ -118,7 +120,7 @@ let names: readonly string[] = []
 /** The loads of each case and server, one of each round. */
 const results: Load[][][] = cases.map(() => [])
 const stolen: number[] = []
-if (isWithItself) for (let round = 0; round < rounds; round++) await measureRounds(1)
+if (restarts) for (let round = 0; round < rounds; round++) await measureRounds(1)
 else await measureRounds(rounds)
 printTable()
 await writeJson()
@@ -208,8 +210,8 @@ function summary(i: number, j: number) {
   const reference = results[i]?.[0] ?? []
   const ratios = loads.map((load, round) => load.requestsPerSecond / (reference[round]?.requestsPerSecond ?? Number.NaN))
   return {
-    requests_per_second: (isWithItself ? mean : median)(loads.map((load) => load.requestsPerSecond)),
-    ...(isWithItself ? geometric(ratios) : { ratio: median(ratios), ratio_error: undefined }),
+    requests_per_second: (restarts ? mean : median)(loads.map((load) => load.requestsPerSecond)),
+    ...(restarts ? geometric(ratios) : { ratio: median(ratios), ratio_error: undefined }),
     p99_ms: loads.every((load) => load.p99Ms !== undefined) ? median(loads.map((load) => load.p99Ms ?? Number.NaN)) : null,
     failed: loads.reduce((sum, load) => sum + load.failed, 0),
   }
@@ -219,13 +221,13 @@ function summary(i: number, j: number) {
 function geometric(ratios: readonly number[]) {
   const logarithms = ratios.map(Math.log)
   const ratio = Math.exp(mean(logarithms))
-  return { ratio, ratio_error: ratio * standardError(logarithms) }
+  return { ratio, ratio_error: Number.isNaN(ratio) ? undefined : ratio * standardError(logarithms) }
 }
 
 function printTable(): void {
-  const columnWidth = isWithItself ? 24 : 16
+  const columnWidth = restarts ? 24 : 16
   console.log(
-    `\nRequests/s and their ratio to ${names[0]}: ${isWithItself ? 'means' : 'medians'} of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
+    `\nRequests/s and their ratio to ${names[0]}: ${restarts ? 'means' : 'medians'} of ${rounds} rounds, ${seconds} s each, ${connections} connections.`,
   )
   console.log(' '.repeat(22) + cases.map(({ name }) => name.padStart(columnWidth)).join(''))
   let failures = 0
