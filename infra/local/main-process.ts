@@ -28,7 +28,8 @@ const someYoung = '--max-semi-space-size=8'
 // on two processors V8's four helpers take from requests the time that they should save them: with one helper, and with marking between requests,
 // the slowest hundredth with 10,000 sites takes 4 ms instead of 18
 const fewHelpers = ['--v8-pool-size=1', '--no-concurrent-marking']
-const flags: Readonly<Record<Role, readonly string[]>> = {
+/** The flags of Node for each process. */
+export const nodeFlags: Readonly<Record<Role, readonly string[]>> = {
   api: [exposeGc, littleYoung, doublingHeap],
   worker: [exposeGc, littleYoung],
   runner: [exposeGc, littleYoung],
@@ -55,7 +56,7 @@ export async function startMainProcess(
 ): Promise<Running> {
   const logFile = join(logDir, `${role}.log`)
   const child = await startChild({
-    command: [process.execPath, ...flags[role], join(root, entries[role])],
+    command: [process.execPath, ...nodeFlags[role], join(root, entries[role])],
     env: { ...childEnvironment(config, role), ...processSettings(config) },
     logFile,
     signal,
