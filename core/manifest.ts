@@ -38,7 +38,8 @@ export function judgeSourcePath(raw: string): PathVerdict {
   return left ? { kind: 'skip', path: verdict.path } : verdict
 }
 
-const isControl = (code: number) => code < 0x20 || code === 0x7f
+/** A control character of ASCII: anything but its printable characters and what follows them. */
+const control = /[^ -~\u0080-\uffff]/
 
 function normalisePath(raw: string): Exclude<PathVerdict, { kind: 'skip' }> {
   const bad = (reason: string) => ({ kind: 'bad', reason }) as const
@@ -47,18 +48,21 @@ function normalisePath(raw: string): Exclude<PathVerdict, { kind: 'skip' }> {
   if (raw.length > 4 * maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)
   const path = raw.normalize('NFC').replace(/^\/+/, '')
   if (path === '') return bad('is empty')
-  if (utf8Length(path) > maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)
+  if (exceeds(path, maxPathBytes)) return bad(`is longer than ${maxPathBytes} bytes`)
   if (path.includes('\\')) return bad('contains a backslash')
-  for (let i = 0; i < path.length; i++) {
-    if (isControl(path.charCodeAt(i))) return bad('contains a control character')
-  }
+  if (control.test(path)) return bad('contains a control character')
   for (const segment of path.split('/')) {
     if (segment === '') return bad('has an empty segment')
     if (segment === '.' || segment === '..') return bad(`contains "${segment}"`)
-    if (utf8Length(segment) > 255) return bad('has a segment longer than 255 bytes')
+    if (exceeds(segment, maxSegmentBytes)) return bad('has a segment longer than 255 bytes')
   }
   return { kind: 'keep', path }
 }
+
+const maxSegmentBytes = 255
+
+/** Whether the text is longer in UTF-8; a UTF-16 unit has at most 3 bytes, so short texts are not read. */
+const exceeds = (text: string, bytes: number) => 3 * text.length > bytes && utf8Length(text) > bytes
 
 function utf8Length(text: string): number {
   let bytes = 0

@@ -23,7 +23,7 @@ import { markRepaired } from '../storage/health.ts'
 import { makeRoom, overQuota } from '../storage/quota.ts'
 import { releaseObjects } from '../storage/released-objects.ts'
 import { holdSweeper } from '../storage/unneeded-objects.ts'
-import type { Tx } from '../transact.ts'
+import { type Tx, transact } from '../transact.ts'
 import { addTotal, meter, releaseSource, reportEnd, settleFailure } from './endings.ts'
 import { grantFreePermits } from './permits.ts'
 
@@ -31,32 +31,29 @@ import { grantFreePermits } from './permits.ts'
  * Stores the result of a build: the deploy becomes ready, or failed when its artifact cannot be published, and its permit goes to the next
  * build.
  * Undefined when another run owns the deploy. May be repeated.
- * @param result null for stored files, which were not built
  */
 export async function finishBuild(
   services: Services,
   run: runs.DeployRun,
-  result: BuildResult | null,
+  result: BuildResult,
 ): Promise<FinishedBuild | undefined> {
   const { cas, previewTokens, log, clock } = services
   const now = clock()
-  const files = result?.outcome === 'built' ? (await readManifest(cas, result.manifest_sha256)).files : []
+  const files = result.outcome === 'built' ? (await readManifest(cas, result.manifest_sha256)).files : []
   const tokenHashOf = (previewId: string, generation: number) => hashPreviewToken(previewTokens(previewId, generation))
   return await withProjectOfDeploy(services, run.deploy_id, async (tx, project): Promise<FinishedBuild | undefined> => {
     const build = await runs.findBuildOfRun(tx, run)
     const isPreview = Boolean(build?.git_preview_id)
     if (isPreview) await lockSiteOf(tx, 'deploys', run.deploy_id)
     await holdSweeper(tx)
-    const error = result && (await refusal(tx, services, project, run, result, files))
+    const error = await refusal(tx, services, project, run, result, files)
     const changed = error
       ? await runs.failDeploy(tx, run, { ...facts(result), error, cancelled: result.outcome === 'cancelled' }, now)
-      : await runs.readyDeploy(tx, run, result && builtOutcome(result), now)
+      : await runs.readyDeploy(tx, run, builtOutcome(result), now)
     if (!changed) return await finishedBefore(tx, services, run, result, files)
-    if (result) {
-      await meter(tx, project.id, result, now)
-      await addTotal(tx, changed, result.outcome === 'cancelled' ? 'cancelled' : error ? 'failed' : 'built')
-      await grantFreePermits(tx, services, { project_id: project.id, now })
-    }
+    await meter(tx, project.id, result, now)
+    await addTotal(tx, changed, result.outcome === 'cancelled' ? 'cancelled' : error ? 'failed' : 'built')
+    await grantFreePermits(tx, services, { project_id: project.id, now })
     await releaseSource(tx, changed, build, error ? objectsOf(result, files) : [], now)
     if (error || isPreview) await reportEnd(tx, changed)
     if (error) await recordFailure(tx, services, changed, now)
@@ -70,6 +67,23 @@ export async function finishBuild(
     const preview = isPreview ? await showBranchPreview(tx, changed, tokenHashOf, now) : undefined
     await bumpPermanentLinks(tx, changed.site_id)
     return { status: 'ready', ...(preview && { preview }) }
+  })
+}
+
+/**
+ * Makes a deploy of stored files ready: their blobs count for the project since it was accepted, so there is nothing to refuse.
+ * False when another run owns the deploy.
+ */
+export async function finishStored(services: Services, run: runs.DeployRun): Promise<boolean> {
+  const { log, clock } = services
+  return await transact(services, async (tx) => {
+    await lockSiteOf(tx, 'deploys', run.deploy_id)
+    const changed = await runs.readyDeploy(tx, run, null, clock())
+    if (!changed) return false
+    if (!changed.activate) await recordSuccess(tx, changed, clock())
+    await bumpPermanentLinks(tx, changed.site_id)
+    tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy ready'))
+    return true
   })
 }
 
@@ -145,10 +159,10 @@ async function finishedBefore(
   tx: Tx,
   { clock }: Services,
   run: runs.DeployRun,
-  result: BuildResult | null,
+  result: BuildResult,
   files: readonly ManifestEntry[],
 ): Promise<FinishedBuild | undefined> {
-  const cancelled = result && (await runs.addFactsOfCancelled(tx, run, facts(result)))
+  const cancelled = await runs.addFactsOfCancelled(tx, run, facts(result))
   if (cancelled) {
     const now = clock()
     await meter(tx, cancelled.project_id, result, now)
@@ -158,8 +172,8 @@ async function finishedBefore(
 }
 
 /** The objects that a build has stored. */
-const objectsOf = (result: BuildResult | null, files: readonly ManifestEntry[]) =>
-  result?.outcome === 'built' ? [...distinctHashes(files), result.manifest_sha256] : []
+const objectsOf = (result: BuildResult, files: readonly ManifestEntry[]) =>
+  result.outcome === 'built' ? [...distinctHashes(files), result.manifest_sha256] : []
 
 /** The state of a deploy for its workflow. */
 function endOf(deploy: Pick<DeployRow, 'status' | 'error' | 'cancelled'> | undefined): FinishedBuild | undefined {

@@ -1,5 +1,5 @@
 import { waitingFor } from '../../core/deploy-waits.ts'
-import { failBuild, findFailure, finishBuild } from '../../services/builds/finish.ts'
+import { failBuild, findFailure, finishBuild, finishStored } from '../../services/builds/finish.ts'
 import { findBuildInput } from '../../services/builds/input.ts'
 import { requestPermit } from '../../services/builds/permits.ts'
 import { publishDeploy } from '../../services/deploys/activate.ts'
@@ -19,7 +19,7 @@ export function createDeployActivities(services: Services): DeployActivities {
       log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
       if (input) return { ...work, task: { kind: 'build', input } }
       if (!is_stored) return { ...work, task: { kind: 'fetch' } }
-      if (status === 'building' && (await finishBuild(services, run, null))?.status !== 'ready') return undefined
+      if (status === 'building' && !(await finishStored(services, run))) return undefined
       return { ...work, task: { kind: 'none', outcome: work.activate ? await publishDeploy(services, run) : 'ready' } }
     },
 

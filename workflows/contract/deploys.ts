@@ -137,7 +137,7 @@ export interface DeployActivities {
   /** Marks the deploy as building, because a runner has begun. Does nothing when the build has ended already. */
   markBuilding(run: DeployRunInput): Promise<void>
   /** Stores the result, and returns the new state of the deploy; undefined when the run has lost it. */
-  finishBuild(run: DeployRunInput, result: BuildResult | null): Promise<FinishedBuild | undefined>
+  finishBuild(run: DeployRunInput, result: BuildResult): Promise<FinishedBuild | undefined>
   /**
    * Fails the deploy without a build: its source cannot be fetched, a fault of the platform persists after all retries, or it was cancelled.
    * Returns how the deploy has ended; undefined when the run has lost it.
