@@ -64,14 +64,16 @@ describe('checks 39: emails about submissions', () => {
     const { digest_no } = await sites.stateOf(site)
     await sites.makeDue(site)
     const digest = { site_id: site.id, digest_no, due_at: new Date().toISOString() }
-    const posted = Promise.withResolvers<void>()
+    const [written, posted] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const post = w.db.transaction().execute(async (tx) => {
       await sql`
         insert into form_submissions (project_id, site_id, status, charged, data, created_at, email_pending)
         values (${site.owner.id}, ${site.id}, 'verified', true, '{"message":"late"}', now(), true)`.execute(tx)
       await tx.updateTable('site_forms').set({ verified: 2 }).where('site_id', '=', site.id).execute()
+      written.resolve()
       await posted.promise
     })
+    await Promise.race([written.promise, post])
     const isBlocked = async () => {
       const { rows } = await sql`select from pg_locks where not granted and database = (
         select oid from pg_database where datname = current_database()) or not granted and locktype = 'transactionid'`.execute(
