@@ -40,7 +40,12 @@ export function openCompressor(signal?: AbortSignal): Compressor {
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
     })
-    if ((await messageOf(child)) === undefined) throw new Error('the process that compresses files cannot be started')
+    const kill = () => void child.kill('SIGKILL')
+    signal?.addEventListener('abort', kill, { once: true })
+    child.once('exit', () => signal?.removeEventListener('abort', kill))
+    const answer = await messageOf(child)
+    signal?.throwIfAborted()
+    if (answer === undefined) throw new Error('the process that compresses files cannot be started')
     return child
   }
 
@@ -48,13 +53,10 @@ export function openCompressor(signal?: AbortSignal): Compressor {
     signal?.throwIfAborted()
     running ??= start()
     const child = await running
-    const kill = () => void child.kill('SIGKILL')
-    signal?.addEventListener('abort', kill, { once: true })
     const answer = messageOf(child)
     // a child that cannot receive them has exited
     child.send(texts, () => undefined)
     const variants = (await answer) as Variants[] | undefined
-    signal?.removeEventListener('abort', kill)
     signal?.throwIfAborted()
     if (variants) return variants
     running = undefined
@@ -81,5 +83,7 @@ function messageOf(child: ChildProcess): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>()
   const end = () => resolve(undefined)
   child.once('message', resolve).once('exit', end).once('error', end)
+  // it was killed since its last message, and may say no more that it has exited
+  if (!child.connected) end()
   return promise.finally(() => child.off('message', resolve).off('exit', end).off('error', end))
 }

@@ -53,6 +53,26 @@ test('V17: an abort ends the process in the middle of a file', async () => {
   await expect.poll(compressing).toEqual([])
 })
 
+test('V17: an abort ends the process while it starts, which takes minutes on a machine whose processors are all busy', async () => {
+  const abort = new AbortController()
+  await using compressor = openCompressor(abort.signal)
+  const running = compressor.compress([textOf(words(3))])
+  const [pid] = compressing()
+  // as if it got no processor
+  process.kill(Number(pid), 'SIGSTOP')
+  abort.abort(new Error('ended'))
+  await expect(running).rejects.toThrow('ended')
+  await expect.poll(compressing).toEqual([])
+})
+
+test('V17: a process that is killed between two files is started anew', async () => {
+  await using compressor = openCompressor()
+  await compressor.compress([textOf(words(3))])
+  for (const pid of compressing()) process.kill(Number(pid), 'SIGKILL')
+  await expect.poll(compressing).toEqual([])
+  expect(Object.keys((await compressor.compress([textOf(words(5)), textOf(words(7))]))[0] ?? {})).not.toEqual([])
+})
+
 test('V17: a file that ends the process has no variants, and those beside it have theirs', async () => {
   await using compressor = openCompressor()
   await compressor.compress([textOf(words(3))])
