@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { deflateSync } from 'node:zlib'
 import { readArchive } from '../../infra/archive/archive.ts'
 
@@ -74,8 +74,11 @@ export function packAnswer(pack: Buffer): Buffer {
   return Buffer.concat([...parts, Buffer.from('0000')])
 }
 
-/** The processes that fetch for this one, or for another one. */
-export function fetchingProcesses(parent = process.pid): number[] {
+/**
+ * The processes that fetch for this one, or for another one.
+ * @param dir where they work
+ */
+export function fetchingProcesses(parent = process.pid, dir = '/'): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .filter((pid) => {
@@ -83,7 +86,8 @@ export function fetchingProcesses(parent = process.pid): number[] {
         const ppid = readFileSync(`/proc/${pid}/stat`, 'utf8')
           .replace(/^.*\) /s, '')
           .split(' ')[1]
-        return Number(ppid) === parent && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('fetch-child')
+        if (Number(ppid) !== parent || !readlinkSync(`/proc/${pid}/cwd`).startsWith(dir)) return false
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('fetch-child')
       } catch {
         return false
       }
