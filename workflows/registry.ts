@@ -47,7 +47,7 @@ import { reportsSignal } from './contract/reports.ts'
 import { subdomainChangeStart, trashStart } from './contract/sites.ts'
 import { deliveryStart } from './contract/webhooks.ts'
 import type { WorkflowInputs, WorkflowType } from './contract/workflows.ts'
-import { allPages, type FindStalled, firstBatch, pageOf, sameOccurrence } from './stalled.ts'
+import { allById, allPages, type FindStalled, firstBatch, sameOccurrence } from './stalled.ts'
 
 /** The dependencies of the activities of all workflows. */
 export type WorkerDeps = EmailActivityDeps &
@@ -83,6 +83,17 @@ interface Registration<Type extends WorkflowType> {
   readonly schedule?: Schedule<WorkflowInputs[Type]>
 }
 
+const hourly = <Input>(workflow_id: string, summary: string, input: Input) =>
+  ({
+    schedule_id: `schedule:${workflow_id}`,
+    workflow_id,
+    every: '1h',
+    jitter: '10m',
+    catchupWindow: '5m',
+    summary,
+    input,
+  }) as const satisfies Schedule
+
 /** Every workflow: its activities for the worker, its stalled rows for the reconciler, and its schedule. */
 export const registry = {
   deploy: {
@@ -90,15 +101,9 @@ export const registry = {
       control: [createDeployActivities, createRetentionActivities, createCheckActivities],
       fetch: [createFetchActivities],
     },
-    stalled: allPages(
-      async (search, afterId) => {
-        const { services, movedBefore, limit } = search
-        return pageOf(
-          await listStalledDeploys(services.db, movedBefore, { limit, afterId }),
-          (deploy) => deploy.deploy_id,
-          search,
-        )
-      },
+    stalled: allById(
+      listStalledDeploys,
+      (deploy) => deploy.deploy_id,
       (deploy) => ({
         workflow_id: deployWorkflowId(deploy),
         restart: ({ services }) => restartDeploy(services, deploy),
@@ -107,11 +112,9 @@ export const registry = {
   },
   connectDomain: {
     activities: { control: [createDomainActivities] },
-    stalled: allPages(
-      async (search, afterId) => {
-        const { services, movedBefore, limit } = search
-        return pageOf(await listStalledDomains(services.db, movedBefore, limit, afterId), (domain) => domain.domain_id, search)
-      },
+    stalled: allById(
+      listStalledDomains,
+      (domain) => domain.domain_id,
       (domain) => ({
         workflow_id: domainWorkflowId(domain),
         restart: ({ services, now, checkIntervalMs }) =>
@@ -169,35 +172,26 @@ export const registry = {
   },
   sendAutoreply: {
     activities: { control: [createAutoreplyActivities, createEmailActivities] },
-    stalled: allPages(
-      async (search, afterId) => {
-        const { services, movedBefore, limit } = search
-        const rows = await listStalledReplies(services.db, movedBefore, { limit, afterId })
-        return pageOf(rows, (reply) => reply.submission_id, search)
-      },
+    stalled: allById(
+      listStalledReplies,
+      (reply) => reply.submission_id,
       (reply) => sameOccurrence(autoreplyStart(reply)),
     ),
   },
   deliverWebhook: {
     activities: { control: [createWebhookActivities], webhook: [createWebhookActivities] },
-    stalled: allPages(
-      async (search, afterId) => {
-        const { services, movedBefore, limit } = search
-        const rows = await listStalledDeliveries(services.db, movedBefore, { limit, afterId })
-        return pageOf(rows, (delivery) => delivery.delivery_id, search)
-      },
+    stalled: allById(
+      listStalledDeliveries,
+      (delivery) => delivery.delivery_id,
       (delivery) => sameOccurrence(deliveryStart(delivery)),
     ),
   },
   followCheckout: {
     activities: { payment: [createPaymentActivities] },
     // those that were paid are looked at again too, because the callback about a refund may have been lost
-    stalled: allPages(
-      async (search, afterId) => {
-        const { services, movedBefore, limit } = search
-        const rows = await listStalledCheckouts(services.db, movedBefore, { limit, afterId })
-        return pageOf(rows, (checkout) => checkout.checkout_id, search)
-      },
+    stalled: allById(
+      listStalledCheckouts,
+      (checkout) => checkout.checkout_id,
       (checkout) => sameOccurrence(checkoutSignal(checkout)),
     ),
   },
@@ -210,51 +204,19 @@ export const registry = {
   },
   sweepStorage: {
     activities: { control: [createStorageActivities] },
-    schedule: {
-      schedule_id: 'schedule:sweep-storage',
-      workflow_id: 'sweep-storage',
-      every: '1h',
-      jitter: '10m',
-      catchupWindow: '5m',
-      summary: '**Storage** gives up unused blobs and objects',
-      input: {},
-    },
+    schedule: hourly('sweep-storage', '**Storage** gives up unused blobs and objects', {}),
   },
   scrubStorage: {
     activities: { control: [createScrubActivities] },
-    schedule: {
-      schedule_id: 'schedule:scrub-storage',
-      workflow_id: 'scrub-storage',
-      every: '1h',
-      jitter: '10m',
-      catchupWindow: '5m',
-      summary: '**Storage** is read and compared with its hashes',
-      input: {},
-    },
+    schedule: hourly('scrub-storage', '**Storage** is read and compared with its hashes', {}),
   },
   rollUpStats: {
     activities: { control: [createStatsActivities] },
-    schedule: {
-      schedule_id: 'schedule:roll-up-stats',
-      workflow_id: 'roll-up-stats',
-      every: '1h',
-      jitter: '10m',
-      catchupWindow: '5m',
-      summary: '**Statistics** of days that are over become small',
-      input: undefined,
-    },
+    schedule: hourly('roll-up-stats', '**Statistics** of days that are over become small', undefined),
   },
   recheckDomains: {
     activities: { control: [createRecheckActivities] },
-    schedule: {
-      schedule_id: 'schedule:recheck-domains',
-      workflow_id: 'recheck-domains',
-      every: '1h',
-      jitter: '10m',
-      catchupWindow: '5m',
-      summary: '**Domains** are looked up again',
-      input: undefined,
-    },
+    schedule: hourly('recheck-domains', '**Domains** are looked up again', undefined),
   },
   renewCertificates: {
     activities: { control: [createCertificateActivities] },
@@ -269,15 +231,7 @@ export const registry = {
   },
   registerMessengers: {
     activities: { control: [createMessengerActivities] },
-    schedule: {
-      schedule_id: 'schedule:register-messengers',
-      workflow_id: 'register-messengers',
-      every: '1h',
-      jitter: '10m',
-      catchupWindow: '5m',
-      summary: '**Messengers** are told where their webhooks are',
-      input: undefined,
-    },
+    schedule: hourly('register-messengers', '**Messengers** learn where their webhooks are', undefined),
   },
 } as const satisfies { readonly [Type in WorkflowType]: Registration<Type> }
 

@@ -1,3 +1,4 @@
+import type { Db } from '../infra/db/database.ts'
 import type { Services } from '../services/services.ts'
 import { transact } from '../services/transact.ts'
 import { signalWorkflows, startWorkflow } from '../services/workflow-messages.ts'
@@ -82,8 +83,18 @@ export const allPages = <Row>(
     }
   }
 
-/** Makes a page of rows that are sorted by an id. Another one follows a full page. */
-export function pageOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, { limit }: StalledSearch): Page<Row> {
-  const last = rows.at(-1)
-  return { rows, next: last && rows.length >= limit ? idOf(last) : undefined }
-}
+/** Finds all rows of a list that is sorted by an id. */
+export const allById = <Row>(
+  list: (
+    db: Db,
+    movedBefore: Date,
+    page: { readonly limit: number; readonly afterId: string | undefined },
+  ) => Promise<readonly Row[]>,
+  idOf: (row: Row) => string,
+  work: (row: Row) => StalledWork,
+): FindStalled =>
+  allPages(async ({ services, movedBefore, limit }, afterId) => {
+    const rows = await list(services.db, movedBefore, { limit, afterId })
+    const last = rows.at(-1)
+    return { rows, next: last && rows.length >= limit ? idOf(last) : undefined }
+  }, work)

@@ -1,4 +1,4 @@
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomInt } from 'node:crypto'
 import { z } from 'zod'
 import {
   type ExpiryChange,
@@ -10,8 +10,7 @@ import {
   passwordLevels,
 } from '../../core/access.ts'
 import { unprocessable } from '../../core/errors.ts'
-import { sha256Hex } from '../../infra/crypto/sha256.ts'
-import { closeSite, findLock, isOpen, openSite, setBypass, setExpiry, setOpens } from '../../services/access/locks.ts'
+import { closeSite, openSite, setExpiry, setOpens } from '../../services/access/locks.ts'
 import { closeWithPassword, revealPassword } from '../../services/access/passwords.ts'
 import { readAccess, requirePlanForAccess } from '../../services/access/state.ts'
 import { readMembership } from '../../services/members/list.ts'
@@ -214,50 +213,6 @@ export const set_site_email_access = operation({
   handler: async (ctx, _input, site) => {
     requirePlanForAccess('email', ctx.caller.plan, site)
     await closeSite(ctx, site, { mode: 'email', sealed_password: null })
-    return shownAccess(ctx, site)
-  },
-})
-
-export const rotate_access_bypass = operation({
-  id: 'rotate_access_bypass',
-  title: 'Issue a bypass token',
-  summary:
-    'Issues a token with which machines pass the login of a closed site, in the request header X-Plinth-Bypass. It is shown only once; an earlier one stops working.',
-  tag,
-  rest: 'POST /api/v1/sites/{site_id}/access/bypass',
-  tool: {},
-  scope: 'editor',
-  input: z.object({ site_id }),
-  load: siteOfCaller,
-  whenSuspended: 'refuse',
-  whenTrashed: 'refuse',
-  output: z.object({ token: z.string() }).meta({ id: 'BypassToken' }),
-  errors: [402, 409],
-  handler: async (ctx, _input, site) => {
-    const lock = await findLock(ctx.db, site.id)
-    if (!lock) throw isOpen()
-    requirePlanForAccess(lock.mode, ctx.caller.plan, site)
-    const token = randomBytes(32).toString('base64url')
-    await setBypass(ctx, site, sha256Hex(token))
-    return { token }
-  },
-})
-
-export const remove_access_bypass = operation({
-  id: 'remove_access_bypass',
-  title: 'Remove the bypass token',
-  summary: 'Removes the token with which machines pass the login of a closed site.',
-  tag,
-  rest: 'DELETE /api/v1/sites/{site_id}/access/bypass',
-  tool: { destructive: true, idempotent: true },
-  scope: 'editor',
-  input: z.object({ site_id }),
-  load: siteOfCaller,
-  whenTrashed: 'refuse',
-  output: SiteAccess,
-  errors: [409],
-  handler: async (ctx, _input, site) => {
-    await setBypass(ctx, site, null)
     return shownAccess(ctx, site)
   },
 })

@@ -2,15 +2,14 @@ import type { Operation } from '../operation.ts'
 import {
   get_site_access,
   open_site_access,
-  remove_access_bypass,
   reveal_site_password,
-  rotate_access_bypass,
   set_site_access_expiry,
   set_site_access_opens,
   set_site_email_access,
   set_site_password,
 } from './access.ts'
 import { set_site_access_brand } from './access-brand.ts'
+import { remove_access_bypass, rotate_access_bypass } from './access-bypass.ts'
 import {
   add_site_access_email,
   add_site_access_emails,

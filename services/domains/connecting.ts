@@ -62,7 +62,7 @@ export async function retryDomain(tx: Tx, run: DomainRun, now: Date): Promise<bo
  * Lists domains whose workflow should have made progress before the instant, by id: an unverified one is looked up again at `next_check_at`, and
  * a verified one is connected when its workflow ends.
  */
-export function listStalledDomains(db: Db, before: Date, limit: number, afterId?: string) {
+export function listStalledDomains(db: Db, before: Date, { limit, afterId }: { limit: number; afterId?: string | undefined }) {
   return db
     .selectFrom('domains')
     .innerJoin('sites', 'sites.id', 'domains.site_id')

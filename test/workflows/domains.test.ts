@@ -202,7 +202,7 @@ test('a domain whose workflow is lost is found by its row, and one that has ende
   await resultOf(live.id)
   await w.db.updateTable('domains').set({ next_check_at: null }).where('id', '=', gone.id).execute()
   const stalled = async (ms: number) =>
-    (await listStalledDomains(w.db, new Date(Date.now() + ms), 1000)).map(({ domain_id }) => domain_id)
+    (await listStalledDomains(w.db, new Date(Date.now() + ms), { limit: 1000 })).map(({ domain_id }) => domain_id)
   expect(await stalled(0)).not.toContain(lost.id)
   const found = await stalled(2 * hourMs)
   expect([lost, live, gone].map(({ id }) => found.includes(id))).toEqual([true, false, false])
