@@ -22,7 +22,7 @@ async function run(...statements: string[]): Promise<void> {
 /** A migrated database of its own, dropped at the end. */
 export async function createDatabase(): Promise<TestDatabase> {
   const name = `test_${randomBytes(6).toString('hex')}`
-  await run(`create database ${name} template ${templateDatabase}`)
+  await run(`create database ${name} template ${templateDatabase} strategy file_copy`)
   return {
     url: databaseUrl(inject('postgres'), name),
     async forbidConnections(forbidden) {

@@ -12,6 +12,7 @@ import { startTemporal } from '../infra/local/temporal.ts'
 import { findTool } from '../infra/local/tools.ts'
 import { openToolchain, toolchainOptions } from '../infra/toolchain/toolchain.ts'
 import { bundleWorkflows } from '../workflows/worker.ts'
+import { quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -39,11 +40,14 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const dir = await mkdtemp(join(tmpdir(), 'plinth-test-'))
   // other users, of PostgreSQL and of builds, have to pass through
   await chmod(dir, 0o711)
-  const server = await startPostgres({ dir: join(dir, 'postgres'), log: () => undefined })
+  const quickDir = await mkdtemp(join(await quickFolder(), 'plinth-test-'))
+  await chmod(quickDir, 0o711)
+  const server = await startPostgres({ dir: join(quickDir, 'postgres'), log: () => undefined })
   const admin = new pg.Client({ connectionString: server.url })
   await admin.connect()
   // no test ends this server or its machine, so no commit has to wait until the disk has it
-  for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes'])
+  // and none keeps its rows for long enough that clearing up would pay
+  for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes', 'autovacuum'])
     await admin.query(`alter system set ${setting} = off`)
   await admin.query('select pg_reload_conf()')
   await admin.query(`create database ${templateDatabase}`)
@@ -72,7 +76,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     await temporalServer[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()
     // the last test processes may still write what they compiled
-    await rm(dir, { recursive: true, force: true, maxRetries: 10 })
+    for (const made of [dir, quickDir]) await rm(made, { recursive: true, force: true, maxRetries: 10 })
   }
 }
 

@@ -43,6 +43,7 @@ import { expectDocumented } from './contract.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 import { type Max, startMax } from './doubles/max.ts'
 import { startTelegram, type Telegram } from './doubles/telegram.ts'
+import { quickFolder } from './quick-folder.ts'
 import { type KillableTemporal, registerNamespace, startKillableTemporal } from './temporal.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
@@ -150,7 +151,7 @@ type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
 
 export async function world(options: WorldOptions = {}): Promise<World> {
   await using stack = new AsyncDisposableStack()
-  const dir = await mkdtemp(join(tmpdir(), 'plinth-world-'))
+  const dir = await mkdtemp(join(options.runner ? tmpdir() : await quickFolder(), 'plinth-world-'))
   // the users of builds have to pass through
   await chmod(dir, 0o711)
   stack.defer(() => rm(dir, { recursive: true, force: true }))

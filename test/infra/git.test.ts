@@ -8,7 +8,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -331,7 +330,10 @@ describe('the process', () => {
       const [other = ''] = readdirSync(folder)
       await using _process = await startFetchProcess(folder, uidOf(53_900))
       const own = readdirSync(folder).find((name) => name !== other) ?? ''
-      const pid = fetchingProcesses().find((candidate) => readlinkSync(`/proc/${candidate}/cwd`).endsWith(own))
+      const [pid] = await vi.waitUntil(() => {
+        const found = fetchingProcesses(process.pid, join(folder, own))
+        return found.length > 0 && found
+      })
       const commandLine = () => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
       // at first it is the shell that sets the limits
       await vi.waitFor(() => expect(commandLine()[0]).toBe(process.execPath))
