@@ -4,6 +4,7 @@ import type { Cas, OpenedObject } from '../infra/cas/cas.ts'
 import { maxTabledBytes } from '../infra/cas/entry-table.ts'
 import { hashOfInflated } from '../infra/cas/hashes.ts'
 import { sha256Hex } from '../infra/crypto/sha256.ts'
+import { openLargeBodies } from './large-bodies.ts'
 import { createLoads } from './loads.ts'
 import { entryBytes, type ManifestLimits, openManifests } from './manifests.ts'
 import type { SiteFile, SiteFiles } from './site-files.ts'
@@ -25,10 +26,12 @@ export interface Content {
 
 /** Limits of the memory, in bytes. The process takes about three times their sum at most. */
 export interface ContentLimits extends Partial<ManifestLimits> {
-  /** All remembered bodies together. */
+  /** All remembered bodies of small files together. */
   readonly bodyBytes?: number
-  /** Larger bodies are remembered when they are asked for again soon, and streamed until then. */
+  /** Larger files are remembered when they are asked for often, and streamed until then. */
   readonly smallBodyBytes?: number
+  /** All remembered bodies of large files together: no number of them makes the edge forget small ones. */
+  readonly largeBodyBytes?: number
   /** Larger bodies are always streamed. */
   readonly maxBodyBytes?: number
 }
@@ -40,15 +43,14 @@ const defaultLimits: Required<ContentLimits> = {
   fileBytes: 16 * MiB,
   bodyBytes: 64 * MiB,
   smallBodyBytes: 256 * 1024,
+  largeBodyBytes: 32 * MiB,
   maxBodyBytes: 4 * MiB,
 }
 
 /** How long the absence of a variant is remembered: the blob may be published again under the name of a text. */
 const absentTtlMs = 60_000
-/** Variants of larger files are not remembered: to compare them with their hash they have to be inflated. */
+/** Variants of larger files are always streamed: to compare them with their hash they have to be inflated. */
 const maxInflatedBytes = 4 * MiB
-/** Large files of which it is known that they were asked for lately, so that files which are asked for once do not displace others. */
-const maxAskedFor = 1000
 /** Large bodies that are read into memory at the same time. */
 const largeBodiesAtOnce = 8
 
@@ -61,41 +63,58 @@ export function openContent(cas: Cas, given: ContentLimits = {}): Content {
 /** Bodies are remembered under their ETags, which name content and encoding. */
 const keyOf = (file: SiteFile, encoding?: Encoding) => (encoding ? file.etags[encoding] : file.etags.plain)
 
-function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Required<ContentLimits>) {
-  const askedFor = new LRUCache<string, true>({ max: maxAskedFor })
-  let largeReads = 0
-
-  /** Whether a body that is not in memory has to be streamed. The size of a variant is known only when it has been opened. */
-  function isStreamed(file: SiteFile, encoding?: Encoding): boolean {
-    if (encoding || file.size <= smallBodyBytes) return false
-    if (file.size > maxBodyBytes || largeReads >= largeBodiesAtOnce) return true
-    if (askedFor.has(file.sha256)) return false
-    askedFor.set(file.sha256, true)
-    return true
-  }
-
+function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, largeBodyBytes, maxBodyBytes }: Required<ContentLimits>) {
   const bodies = new LRUCache<string, Body>({
     maxSize: bodyBytes,
     sizeCalculation: (body) => (typeof body === 'string' ? 0 : body.length) + entryBytes,
   })
+  const largeBodies = openLargeBodies(largeBodyBytes)
   const loadOnce = createLoads<Body>()
+  let largeReads = 0
+
+  const isWorthMemory = (key: string, bytes: number) =>
+    bytes <= maxBodyBytes && largeReads < largeBodiesAtOnce && largeBodies.admits(key, bytes)
+
+  function remember(key: string, body: Body): Body {
+    bodies.set(key, body, body === 'absent' ? { ttl: absentTtlMs } : undefined)
+    return body
+  }
 
   async function load(key: string, file: SiteFile, encoding?: Encoding): Promise<Body> {
-    const isLarge = file.size > smallBodyBytes
-    if (isLarge) largeReads += 1
+    const object = await openObject(cas, file, encoding)
+    if (!object) return remember(key, 'absent')
+    if (object.size <= maxBodyBytes) return remember(key, await readBody(object, file, encoding))
+    await object.close()
+    return remember(key, 'large')
+  }
+
+  async function loadLarge(key: string, file: SiteFile, encoding?: Encoding): Promise<Body> {
+    const object = await openObject(cas, file, encoding)
+    if (!object) return remember(key, 'absent')
+    const isNeverKept = object.size > maxBodyBytes || (encoding !== undefined && file.size > maxInflatedBytes)
+    if (isNeverKept || !isWorthMemory(key, object.size)) {
+      await object.close()
+      return isNeverKept ? remember(key, 'large') : 'large'
+    }
+    largeReads += 1
     try {
-      const body = await readBody(cas, maxBodyBytes, file, encoding)
-      bodies.set(key, body, body === 'absent' ? { ttl: absentTtlMs } : undefined)
+      const body = await readBody(object, file, encoding)
+      if (body === 'absent') return remember(key, body)
+      largeBodies.keep(key, body)
       return body
     } finally {
-      if (isLarge) largeReads -= 1
+      largeReads -= 1
     }
   }
 
   return {
     body(file, encoding) {
       const key = keyOf(file, encoding)
-      return bodies.get(key) ?? (isStreamed(file, encoding) ? 'large' : loadOnce(key, () => load(key, file, encoding)))
+      if (file.size <= smallBodyBytes) return bodies.get(key) ?? loadOnce(key, () => load(key, file, encoding))
+      const known = largeBodies.find(key) ?? (encoding && bodies.get(key))
+      if (known) return known
+      // the size of a variant is known when it has been opened
+      return encoding || isWorthMemory(key, file.size) ? loadOnce(key, () => loadLarge(key, file, encoding)) : 'large'
     },
     async open(file, encoding) {
       const object = await openObject(cas, file, encoding)
@@ -105,16 +124,9 @@ function openBodies(cas: Cas, { bodyBytes, smallBodyBytes, maxBodyBytes }: Requi
   } satisfies Pick<Content, 'body' | 'open'>
 }
 
-/** @throws as {@link Content.body} */
-async function readBody(cas: Cas, maxBodyBytes: number, file: SiteFile, encoding?: Encoding): Promise<Body> {
-  const object = await openObject(cas, file, encoding)
-  if (!object) return 'absent'
-  if (object.size > maxBodyBytes || (encoding && file.size > maxInflatedBytes)) {
-    await object.close()
-    return 'large'
-  }
+/** Reads a body and checks it, because remembered bytes would outlive the discovery of damage in the storage. @throws as {@link Content.body} */
+async function readBody(object: OpenedObject, file: SiteFile, encoding?: Encoding): Promise<Buffer | 'absent'> {
   const bytes = await object.bytes()
-  // checked here, because remembered bytes would outlive the discovery of damage in the storage
   if (!encoding && sha256Hex(bytes) !== file.sha256) throw new Error(`the object ${file.sha256} is damaged`)
   if (encoding && (await hashOfInflated(bytes, encoding, file.size)) !== file.sha256) return 'absent'
   return bytes
