@@ -10,9 +10,11 @@ import {
   type FailedBuild,
   type FinishedBuild,
 } from '../../workflows/contract/deploys.ts'
+import { publishReady } from '../deploys/activate.ts'
 import { recordFailure, recordSuccess } from '../deploys/announcements.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import * as runs from '../deploys/runs.ts'
+import { transactActivation } from '../deploys/superseded-assets.ts'
 import { bumpPermanentLinks } from '../feeds/routes.ts'
 import { showBranchPreview } from '../previews/branch-previews.ts'
 import { type ProjectRow, withProjectOfDeploy } from '../projects/projects.ts'
@@ -23,7 +25,7 @@ import { markRepaired } from '../storage/health.ts'
 import { makeRoom, overQuota } from '../storage/quota.ts'
 import { releaseObjects } from '../storage/released-objects.ts'
 import { holdSweeper } from '../storage/unneeded-objects.ts'
-import { type Tx, transact } from '../transact.ts'
+import type { Tx } from '../transact.ts'
 import { addTotal, meter, releaseSource, reportEnd, settleFailure } from './endings.ts'
 import { grantFreePermits } from './permits.ts'
 
@@ -71,19 +73,23 @@ export async function finishBuild(
 }
 
 /**
- * Makes a deploy of stored files ready: their blobs count for the project since it was accepted, so there is nothing to refuse.
- * False when another run owns the deploy.
+ * Makes a deploy of stored files ready, and live if it is to be published, in one transaction: its blobs count for the project since it was
+ * accepted, so there is nothing to refuse. Undefined when another run owns the deploy.
  */
-export async function finishStored(services: Services, run: runs.DeployRun): Promise<boolean> {
+export function finishStored(services: Services, run: runs.DeployRun): Promise<'active' | 'superseded' | 'ready' | undefined> {
   const { log, clock } = services
-  return await transact(services, async (tx) => {
-    await lockSiteOf(tx, 'deploys', run.deploy_id)
-    const changed = await runs.readyDeploy(tx, run, null, clock())
-    if (!changed) return false
-    if (!changed.activate) await recordSuccess(tx, changed, clock())
-    await bumpPermanentLinks(tx, changed.site_id)
-    tx.afterCommit(() => log.info({ ...run, status: changed.status }, 'deploy ready'))
-    return true
+  return transactActivation(services, run.deploy_id, async (tx, retain) => {
+    const site = await lockSiteOf(tx, 'deploys', run.deploy_id)
+    const deploy = site && (await runs.readyDeploy(tx, run, null, clock()))
+    if (!deploy) return undefined
+    tx.afterCommit(() => log.info({ ...run, status: deploy.status }, 'deploy ready'))
+    if (deploy.activate) {
+      // the next version of the routes has its files as well
+      const status = await publishReady(tx, services, { deploy, site, retain })
+      if (status === 'active') return status
+    } else await recordSuccess(tx, deploy, clock())
+    await bumpPermanentLinks(tx, deploy.site_id)
+    return deploy.activate ? 'superseded' : 'ready'
   })
 }
 

@@ -3,12 +3,13 @@ import { conflict } from '../../core/errors.ts'
 import { countPublish } from '../activity.ts'
 import { queueReports } from '../reports/reports.ts'
 import type { Services } from '../services.ts'
-import { inTrash } from '../sites/sites.ts'
+import { inTrash, isTrashed, type LockedSite } from '../sites/sites.ts'
+import type { Tx } from '../transact.ts'
 import { recordSuccess } from './announcements.ts'
 import { type DeployRow, isOvertaken, lockSiteOfDeploy, setActive, supersedeDeploy } from './deploys.ts'
 import { filesDeleted } from './files.ts'
 import { applyRetention } from './retention.ts'
-import { transactActivation } from './superseded-assets.ts'
+import { type Retain, transactActivation } from './superseded-assets.ts'
 
 /**
  * Activates a deploy for its owner. The edge is notified with the commit; then older deploys are purged.
@@ -20,7 +21,7 @@ export async function activateDeploy(
 ): Promise<{ deploy: DeployRow; previous_deploy_id: string | null }> {
   const activated = await transactActivation(services, deploy_id, async (tx, retain) => {
     const found = await lockSiteOfDeploy(tx, deploy_id)
-    if (!found || found.trashed) throw inTrash()
+    if (!found || isTrashed(found.site)) throw inTrash()
     if (found.deploy.artifacts_purged) throw filesDeleted()
     if (!deployAllows('activate', found.deploy.status)) {
       throw conflict(
@@ -30,7 +31,7 @@ export async function activateDeploy(
     }
     const { site_id } = found.deploy
     await queueReports(tx, site_id)
-    await retain()
+    await retain(found.site)
     tx.afterCommit(() => services.log.info({ deploy_id, site_id }, 'deploy activated'))
     const activated = await setActive(tx, found.deploy, services.clock())
     // its workflow was about to publish it, and will find it live
@@ -59,22 +60,39 @@ export function publishDeploy(
   services: Services,
   { deploy_id, attempt }: { readonly deploy_id: string; readonly attempt: number },
 ): Promise<'active' | 'superseded' | undefined> {
-  const { log, clock } = services
   return transactActivation(services, deploy_id, async (tx, retain) => {
     const found = await lockSiteOfDeploy(tx, deploy_id)
     if (!found || found.deploy.attempt !== attempt) return undefined
-    const { deploy, trashed } = found
+    const { deploy, site } = found
     if (deploy.status === 'active' || deploy.status === 'superseded') return deploy.status
     if (deploy.status !== 'ready' || deploy.artifacts_purged) return undefined
-    if (deploy.source_kind === 'git') await queueReports(tx, deploy.site_id)
-    const status = trashed || (await isOvertaken(tx, deploy)) ? 'superseded' : 'active'
-    if (status === 'active') {
-      await retain()
-      await setActive(tx, deploy, clock())
-    } else await supersedeDeploy(tx, deploy_id)
-    await recordSuccess(tx, { ...deploy, status }, clock())
-    if (status === 'active') await countPublish(tx, deploy.site_id, clock())
-    tx.afterCommit(() => log.info({ deploy_id, status }, 'deploy published'))
-    return status
+    return await publishReady(tx, services, { deploy, site, retain })
   })
+}
+
+interface Publishing {
+  readonly deploy: DeployRow
+  /** Its site, which is locked. */
+  readonly site: LockedSite
+  /** See {@link transactActivation}. */
+  readonly retain: Retain
+}
+
+/** Makes a ready deploy the live one, unless its site is in the trash or a later deploy is live already. */
+export async function publishReady(
+  tx: Tx,
+  { log, clock }: Services,
+  { deploy, site, retain }: Publishing,
+): Promise<'active' | 'superseded'> {
+  const { id: deploy_id, site_id } = deploy
+  if (deploy.source_kind === 'git') await queueReports(tx, site_id)
+  const status = isTrashed(site) || (await isOvertaken(tx, deploy)) ? 'superseded' : 'active'
+  if (status === 'active') {
+    await retain(site)
+    await setActive(tx, deploy, clock())
+  } else await supersedeDeploy(tx, deploy_id)
+  await recordSuccess(tx, { ...deploy, status }, clock())
+  if (status === 'active') await countPublish(tx, site_id, clock())
+  tx.afterCommit(() => log.info({ deploy_id, status }, 'deploy published'))
+  return status
 }

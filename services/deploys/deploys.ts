@@ -6,7 +6,7 @@ import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { endLinkOfDeploy } from '../previews/links.ts'
-import { isTrashed, lockSiteOf } from '../sites/sites.ts'
+import { type LockedSite, lockSiteOf } from '../sites/sites.ts'
 import type { Tx } from '../transact.ts'
 import { queueCompression } from './compress.ts'
 
@@ -105,11 +105,11 @@ export async function listDeploysSince(db: Db, ids: readonly string[], since: Da
 }
 
 /** The deploy under the lock of its site, with which the active deploy changes. */
-export async function lockSiteOfDeploy(tx: Tx, deployId: string): Promise<{ deploy: DeployRow; trashed: boolean } | undefined> {
+export async function lockSiteOfDeploy(tx: Tx, deployId: string): Promise<{ deploy: DeployRow; site: LockedSite } | undefined> {
   const site = await lockSiteOf(tx, 'deploys', deployId)
   if (!site) return undefined
   const deploy = await tx.selectFrom('deploys').selectAll().where('id', '=', deployId).executeTakeFirstOrThrow()
-  return { deploy, trashed: isTrashed(site) }
+  return { deploy, site }
 }
 
 /** Whether a deploy that was accepted later has been live already. */

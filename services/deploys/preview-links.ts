@@ -4,7 +4,7 @@ import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { endLinkOfDeploy, showDeploy } from '../previews/links.ts'
 import type { Services } from '../services.ts'
-import { inTrash, lockSiteOf } from '../sites/sites.ts'
+import { inTrash, isTrashed, lockSiteOf } from '../sites/sites.ts'
 import { transact } from '../transact.ts'
 import { lockSiteOfDeploy } from './deploys.ts'
 import { filesDeleted } from './files.ts'
@@ -21,7 +21,7 @@ export async function issuePreviewLink(
   const tokenOf = (generation: number) => previewTokens(deploy_id, generation)
   const { generation, issued_at } = await transact(services, async (tx) => {
     const found = await lockSiteOfDeploy(tx, deploy_id)
-    if (!found || found.trashed) throw inTrash()
+    if (!found || isTrashed(found.site)) throw inTrash()
     const { deploy } = found
     if (deploy.artifacts_purged) throw filesDeleted()
     if (!deployAllows('preview', deploy.status) || !deploy.file_count) throw notShowable(deploy.status)

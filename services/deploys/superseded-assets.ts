@@ -2,6 +2,7 @@ import { assetsToRetain } from '../../core/asset-retention.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
+import type { LockedSite } from '../sites/sites.ts'
 import { retainAssets } from '../storage/retained-assets.ts'
 import { type Tx, transact } from '../transact.ts'
 import { readFiles } from './files.ts'
@@ -15,6 +16,9 @@ interface SupersededAssets {
   readonly isLive: (path: string) => boolean
 }
 
+/** Retains what the live deploy has and the other one lacks. @param site the site of both, which is locked */
+export type Retain = (site: LockedSite) => Promise<void>
+
 /** Each further try means that another activation of the site has succeeded, and a site has at most 40 requests under way. */
 const maxTries = 50
 
@@ -26,7 +30,7 @@ const maxTries = 50
 export async function transactActivation<Result>(
   services: Services,
   deploy_id: string,
-  activate: (tx: Tx, retain: () => Promise<void>) => Promise<Result>,
+  activate: (tx: Tx, retain: Retain) => Promise<Result>,
 ): Promise<Result> {
   try {
     for (let tries = 0; tries < maxTries; tries++) {
@@ -56,10 +60,10 @@ interface Activation {
 async function tryActivation<Result>(
   services: Services,
   activation: Activation,
-  activate: (tx: Tx, retain: () => Promise<void>) => Promise<Result>,
+  activate: (tx: Tx, retain: Retain) => Promise<Result>,
 ): Promise<{ readonly result: Result } | undefined> {
   const { superseded } = activation
-  const run = (tx: Tx) => activate(tx, () => retain(tx, services, activation))
+  const run = (tx: Tx) => activate(tx, (site) => retain(tx, services, site, activation))
   try {
     return { result: await (superseded ? withProject(services, superseded.project_id, run) : transact(services, run)) }
   } catch (error) {
@@ -68,12 +72,7 @@ async function tryActivation<Result>(
   }
 }
 
-async function retain(tx: Tx, services: Services, { deploy_id, superseded }: Activation): Promise<void> {
-  const site = await tx
-    .selectFrom('sites')
-    .select(['id', 'project_id', 'asset_retention_days', 'active_deploy_id'])
-    .where('id', '=', (eb) => eb.selectFrom('deploys').select('site_id').where('deploys.id', '=', deploy_id))
-    .executeTakeFirstOrThrow()
+async function retain(tx: Tx, services: Services, site: LockedSite, { deploy_id, superseded }: Activation): Promise<void> {
   const live = site.active_deploy_id
   if (site.asset_retention_days === 0 || live === null || live === deploy_id) return
   if (live !== superseded?.live_deploy_id) throw new Outdated()

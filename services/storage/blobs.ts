@@ -188,23 +188,21 @@ export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blo
 }
 
 /** Returns the hashes that the project has, and keeps those that are only staged for another day. */
-export function renewBlobs(services: Services, projectId: string, hashes: readonly string[]): Promise<ReadonlySet<string>> {
-  return withProject(services, projectId, async (tx) => {
-    const held = new Set<string>()
-    const staged: string[] = []
-    for (const { sha256, deploys } of await findBlobs(tx, projectId, hashes)) {
-      if (deploys > 0) held.add(sha256)
-      else staged.push(sha256)
-    }
-    // the sweeper may have removed one since
-    for (const sha256 of await renewStagedBlobs(tx, projectId, staged, services.clock())) held.add(sha256)
-    return held
-  })
+export async function renewBlobs(services: Services, projectId: string, hashes: readonly string[]): Promise<ReadonlySet<string>> {
+  const held = new Set<string>()
+  const staged: string[] = []
+  for (const { sha256, deploys } of await findBlobs(services.db, projectId, hashes)) {
+    if (deploys > 0) held.add(sha256)
+    else staged.push(sha256)
+  }
+  if (staged.length === 0) return held
+  const renewed = await withProject(services, projectId, (tx) => renewStagedBlobs(tx, projectId, staged, services.clock()))
+  for (const sha256 of renewed) held.add(sha256)
+  return held
 }
 
-/** Begins the grace of staged blobs again. Returns those that are still there. */
+/** Begins the grace of staged blobs again. Returns those that are still there: the sweeper may have removed one since. */
 async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<string[]> {
-  if (hashes.length === 0) return []
   const renewed = await tx
     .updateTable('blobs')
     .set({ touched_at: now })

@@ -19,7 +19,10 @@ export function createDeployActivities(services: Services): DeployActivities {
       log.info({ ...run, site_id: work.site_id }, 'deploy claimed')
       if (input) return { ...work, task: { kind: 'build', input } }
       if (!is_stored) return { ...work, task: { kind: 'fetch' } }
-      if (status === 'building' && !(await finishStored(services, run))) return undefined
+      if (status === 'building') {
+        const outcome = await finishStored(services, run)
+        return outcome && { ...work, task: { kind: 'none', outcome } }
+      }
       return { ...work, task: { kind: 'none', outcome: work.activate ? await publishDeploy(services, run) : 'ready' } }
     },
 
