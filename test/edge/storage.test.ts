@@ -8,32 +8,7 @@ import { gunzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import { maxDownloadsOfAddress, maxRequestsOfAddress } from '../../edge/address-limit.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
-import { ask, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
-
-/** Counts what is read from the storage and which objects are still open. */
-function counting() {
-  const counts = { opens: 0, open: 0 }
-  const wrap = (cas: Cas): Cas => ({
-    ...cas,
-    async open(sha256, encoding) {
-      counts.opens++
-      const object = await cas.open(sha256, encoding)
-      if (!object) return undefined
-      counts.open++
-      const closed = () => {
-        counts.open--
-      }
-      return {
-        size: object.size,
-        stream: (start, end) => object.stream(start, end).once('close', closed),
-        send: (...args) => object.send(...args).finally(closed),
-        bytes: () => object.bytes().finally(closed),
-        close: () => object.close().finally(closed),
-      }
-    },
-  })
-  return { counts, wrap }
-}
+import { ask, counting, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
 
 const large = Buffer.alloc(8 * 1024 * 1024, 'large file ')
 
@@ -151,89 +126,6 @@ describe('reading', () => {
     await Promise.all(Array.from({ length: 20 }, (_, i) => leave(i % 2)))
     await vi.waitFor(() => expect(counts).toEqual({ opens: expect.any(Number), open: 0 }), { timeout: 60_000 })
     expect((await ask(edge.port, '/large.bin')).body.length).toBe(large.length)
-  })
-
-  test('a file of a megabyte is remembered when it is asked for again, and checked then', async () => {
-    const { counts, wrap } = counting()
-    await using edge = await openTestEdge({ wrap })
-    const megabyte = large.subarray(0, 1024 * 1024)
-    await edge.publish('site', { 'index.html': 'home', 'image.bin': megabyte })
-    await edge.ask('/')
-    const opens = []
-    for (let i = 0; i < 4; i++) {
-      const before = counts.opens
-      expect((await edge.ask('/image.bin')).body.equals(megabyte)).toBe(true)
-      opens.push(counts.opens - before)
-    }
-    expect(opens).toEqual([1, 1, 0, 0])
-    expect(counts.open).toBe(0)
-  })
-
-  describe('large files that do not all fit into memory', () => {
-    const bytes = 512 * 1024
-    const names = Array.from({ length: 6 }, (_, i) => `image-${i}.bin`)
-    const images = Object.fromEntries(names.map((name, i) => [name, Buffer.alloc(bytes, `image ${i} `)]))
-    /** An edge with room for three of them, and a function that tells which of the requests in a row had to read from the disk. */
-    async function openEdge() {
-      const { counts, wrap } = counting()
-      const edge = await openTestEdge({ wrap, limits: { largeBodyBytes: 3 * bytes } })
-      await edge.publish('site', { 'index.html': 'home', ...images })
-      const readFor = async (...asked: string[]) => {
-        const read: string[] = []
-        for (const name of asked) {
-          const before = counts.opens
-          const { body } = await edge.ask(`/${name}`)
-          if (name !== '') expect(body.equals(images[name] ?? Buffer.alloc(0))).toBe(true)
-          if (counts.opens > before) read.push(name)
-        }
-        return read
-      }
-      await readFor('')
-      return { edge, readFor }
-    }
-
-    test('do not displace each other when they are asked for in turn', async () => {
-      const opened = await openEdge()
-      await using _edge = opened.edge
-      for (let i = 0; i < 2; i++) await opened.readFor(...names)
-      for (let i = 0; i < 2; i++) expect(await opened.readFor(...names)).toEqual(names.slice(3))
-      for (let i = 0; i < 2; i++) expect(await opened.readFor(...names.toReversed())).toEqual(names.slice(3).toReversed())
-    })
-
-    test('give way to one that is asked for more often', async () => {
-      const opened = await openEdge()
-      await using _edge = opened.edge
-      for (let i = 0; i < 3; i++) await opened.readFor(...names.slice(0, 3))
-      const [, , , favourite = ''] = names
-      expect(await opened.readFor(...Array.from({ length: 6 }, () => favourite))).toEqual(
-        Array.from({ length: 5 }, () => favourite),
-      )
-      expect(await opened.readFor(...names)).toHaveLength(3)
-    })
-
-    test('leave small files in memory', async () => {
-      const opened = await openEdge()
-      await using _edge = opened.edge
-      for (let i = 0; i < 4; i++) await opened.readFor(...names)
-      expect(await opened.readFor('')).toEqual([])
-    })
-  })
-
-  test('V17: the variant of a large text is streamed at first, and remembered when it is asked for again', async () => {
-    const { counts, wrap } = counting()
-    await using edge = await openTestEdge({ wrap })
-    const text = Buffer.from(Array.from({ length: 40_000 }, (_, i) => `line ${i}\n`).join(''))
-    await edge.publish('site', { 'index.html': 'home', 'long.txt': text })
-    await edge.ask('/')
-    const opens = []
-    for (let i = 0; i < 4; i++) {
-      const before = counts.opens
-      const { headers, body } = await edge.ask('/long.txt', { headers: { 'accept-encoding': 'gzip' } })
-      expect([headers['content-encoding'], gunzipSync(body).equals(text)]).toEqual(['gzip', true])
-      opens.push(counts.opens - before)
-    }
-    expect(opens).toEqual([2, 1, 0, 0])
-    expect(counts.open).toBe(0)
   })
 
   test('visitors of one address who stop reading large files leave other addresses and small files alone', async () => {

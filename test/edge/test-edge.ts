@@ -165,3 +165,28 @@ export async function openTestEdge(options: TestEdgeOptions = {}) {
   }
 }
 export type TestEdge = Awaited<ReturnType<typeof openTestEdge>>
+
+/** Counts what is read from the storage and which objects are still open. */
+export function counting() {
+  const counts = { opens: 0, open: 0 }
+  const wrap = (cas: Cas): Cas => ({
+    ...cas,
+    async open(sha256, encoding) {
+      counts.opens++
+      const object = await cas.open(sha256, encoding)
+      if (!object) return undefined
+      counts.open++
+      const closed = () => {
+        counts.open--
+      }
+      return {
+        size: object.size,
+        stream: (start, end) => object.stream(start, end).once('close', closed),
+        send: (...args) => object.send(...args).finally(closed),
+        bytes: () => object.bytes().finally(closed),
+        close: () => object.close().finally(closed),
+      }
+    },
+  })
+  return { counts, wrap }
+}
