@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { cpus, tmpdir } from 'node:os'
@@ -55,6 +56,9 @@ const files = [
   { path: '/streamed.bin', file: 'streamed.bin', bytes: 5 * 1_048_576 },
 ] as const
 
+/** More files of a megabyte than the edge keeps in memory, asked for one after the other. */
+const inTurn = { name: '1 MiB, 200 in turn', count: 200, bytes: 1_048_576, script: 'in-turn.lua' } as const
+
 /** One kind of request; undefined when the server does not take it. */
 interface Case {
   readonly name: string
@@ -84,6 +88,10 @@ const all: readonly Case[] = [
   },
   overHttp('1 MiB', '/large.bin'),
   overHttp('5 MiB', '/streamed.bin'),
+  {
+    name: inTurn.name,
+    measure: ({ http, headers = [] }, seconds) => wrk(http, '/', headers, seconds, join(dir, inTurn.script)),
+  },
   ...(values.rules ? [ruleCase] : []),
   ...(isInstalled('h2load') && !isWithItself
     ? [overHttp2('4 KiB, h2', '/'), overHttp2('40 KiB, h2', script), overHttp2('1 MiB, h2', '/large.bin')]
@@ -108,6 +116,7 @@ await chmod(dir, 0o755)
 const folder = join(dir, 'files')
 await mkdir(join(folder, 'assets'), { recursive: true })
 for (const { file, bytes } of files) await writeFile(join(folder, file), text(bytes))
+if (cases.some(({ name }) => name === inTurn.name)) await writeInTurn()
 
 const startWanted = [
   values.closed && startGateServers,
@@ -159,6 +168,16 @@ async function measureAll(servers: readonly MeasuredServer[], round: number): Pr
       if (load && loads) loads[j] = [...(loads[j] ?? []), load]
     }
   }
+}
+
+async function writeInTurn(): Promise<void> {
+  await mkdir(join(folder, 'turn'))
+  for (let i = 0; i < inTurn.count; i++) await writeFile(join(folder, 'turn', `${i}.bin`), randomBytes(inTurn.bytes))
+  const lines = ['local last = 0', 'request = function()', `  last = (last + 1) % ${inTurn.count}`]
+  await writeFile(
+    join(dir, inTurn.script),
+    [...lines, '  return wrk.format(nil, "/turn/" .. last .. ".bin")', 'end', ''].join('\n'),
+  )
 }
 
 /** A text that compresses about as well as a script does, to a third. */

@@ -18,10 +18,19 @@ export interface Load {
 /** Whether a program can be started at all; it may dislike the argument. */
 export const isInstalled = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
 
-/** Loads a server over http/1.1. */
-export async function wrk(port: number, path: string, headers: readonly string[], seconds: number): Promise<Load> {
+/**
+ * Loads a server over http/1.1.
+ * @param script a file in Lua that chooses the paths
+ */
+export async function wrk(
+  port: number,
+  path: string,
+  headers: readonly string[],
+  seconds: number,
+  script?: string,
+): Promise<Load> {
   const fixed = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-H', `Host: ${host}`]
-  const given = headers.flatMap((header) => ['-H', header])
+  const given = [...headers.flatMap((header) => ['-H', header]), ...(script === undefined ? [] : ['-s', script])]
   const { stdout } = await run('wrk', [...fixed, ...given, `http://127.0.0.1:${port}${path}`])
   const [, p99, unit] = /99%\s+([\d.]+)(us|ms|s)/.exec(stdout) ?? []
   const socketErrors = [...(/Socket errors: (.*)/.exec(stdout)?.[1] ?? '').matchAll(/\d+/g)]
