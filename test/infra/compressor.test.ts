@@ -65,7 +65,7 @@ test('V17: an abort ends the process while it starts, which takes minutes on a m
   await expect.poll(compressing).toEqual([])
 })
 
-test('V17: a process that is killed between two files is started anew', async () => {
+test('V17: a process that is killed between two files is started again', async () => {
   await using compressor = openCompressor()
   await compressor.compress([textOf(words(3))])
   for (const pid of compressing()) process.kill(Number(pid), 'SIGKILL')
