@@ -83,13 +83,11 @@ export function finishStored(services: Services, run: runs.DeployRun): Promise<'
     const deploy = site && (await runs.readyDeploy(tx, run, null, clock()))
     if (!deploy) return undefined
     tx.afterCommit(() => log.info({ ...run, status: deploy.status }, 'deploy ready'))
-    if (deploy.activate) {
-      // the next version of the routes has its files as well
-      const status = await publishReady(tx, services, { deploy, site, retain })
-      if (status === 'active') return status
-    } else await recordSuccess(tx, deploy, clock())
-    await bumpPermanentLinks(tx, deploy.site_id)
-    return deploy.activate ? 'superseded' : 'ready'
+    const outcome = deploy.activate ? await publishReady(tx, services, { deploy, site, retain }) : 'ready'
+    if (outcome === 'ready') await recordSuccess(tx, deploy, clock())
+    // going live has given the routes their next version
+    if (outcome !== 'active') await bumpPermanentLinks(tx, deploy.site_id)
+    return outcome
   })
 }
 

@@ -81,7 +81,7 @@ interface Publishing {
 /** Makes a ready deploy the live one, unless its site is in the trash or a later deploy is live already. */
 export async function publishReady(
   tx: Tx,
-  { log, clock }: Services,
+  { log, clock }: Pick<Services, 'log' | 'clock'>,
   { deploy, site, retain }: Publishing,
 ): Promise<'active' | 'superseded'> {
   const { id: deploy_id, site_id } = deploy
