@@ -38,8 +38,9 @@ interface SiteUse {
 }
 
 /**
- * What sites need besides the files of their deploys: retained assets, each with its former deploy, manifests of retained assets, with the live
- * deploys of their sites, and files and images without a deploy.
+ * What sites need besides the files of their deploys, live files first: manifests of retained assets, with the live deploys of their sites, files
+ * and images without a deploy, and retained assets, each with its former deploy. Of the same content in a former deploy one path is listed,
+ * because a single site can retain more of them than the limit.
  */
 export async function listSiteUses(db: Db, hashes: readonly string[], limit: number): Promise<SiteUse[]> {
   if (hashes.length === 0) return []
@@ -47,8 +48,11 @@ export async function listSiteUses(db: Db, hashes: readonly string[], limit: num
     select retained_sha256 as sha256, project_id, id as site_id, active_deploy_id as deploy_id, null as path, true as live
     from sites where retained_sha256 = any(${hashes}) and active_deploy_id is not null
     union all
-    select sha256, project_id, site_id, deploy_id, path, false from retained_assets
-    where (project_id, sha256) in (select project_id, sha256 from blobs where sha256 = any(${hashes}))
+    select * from (
+      select distinct on (sha256, deploy_id) sha256, project_id, site_id, deploy_id, path, false from retained_assets
+      where (project_id, sha256) in (select project_id, sha256 from blobs where sha256 = any(${hashes}))
+      order by sha256, deploy_id, path
+    ) as retained
     union all
     select sha256, project_id, site_id, null, name, true from delivery_files where sha256 = any(${hashes})
     union all
@@ -57,6 +61,7 @@ export async function listSiteUses(db: Db, hashes: readonly string[], limit: num
     select logo_sha256, project_id, site_id, null, 'logo', true from access_brands where logo_sha256 = any(${hashes})
     union all
     select favicon_sha256, project_id, site_id, null, 'favicon', true from access_brands where favicon_sha256 = any(${hashes})
+    order by live desc
     limit ${limit}`.execute(db)
   return rows
 }
