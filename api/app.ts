@@ -1,23 +1,21 @@
 import type { RequestListener } from 'node:http'
 import Koa, { type Context as KoaContext, type Next } from 'koa'
-import { plinthFileSchema } from '../infra/plinth-file.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { dropBody } from './body.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
-import { docsPage, docsPolicy, references } from './docs/page.ts'
+import { type Documents, serveDocuments } from './documents.ts'
 import { leavingOf } from './event-stream.ts'
 import { readiness } from './health.ts'
 import { errorBody, setErrorHeaders, statusOf, visibleError } from './http-errors.ts'
 import { runnerRoutes } from './internal/runner-routes.ts'
-import { llmsText } from './llms.ts'
 import { loggedPath } from './logged-path.ts'
+import type { ToolServer } from './mcp.ts'
 import { createToolEndpoint } from './mcp-http.ts'
 import { createMetrics, type Metrics, routeOf } from './metrics.ts'
-import { faces, openApiDocument } from './openapi.ts'
-import { operations, tags } from './operations/index.ts'
+import { operations } from './operations/index.ts'
 import { createOperatorGuard, type OperatorGuard } from './operator/authenticate.ts'
-import { operatorOperations, operatorTags } from './operator/index.ts'
+import { operatorOperations } from './operator/index.ts'
 import { type RecordRequest, requestRecorder } from './record-request.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
 import { accessRoutes } from './visitor/access.ts'
@@ -43,6 +41,8 @@ const operator: Caller = {
 export interface ListenerDeps extends Deps {
   readonly operatorToken: string
   readonly runnerToken: string
+  readonly documents: Documents
+  readonly tools: ToolServer
   /** How long hosts wait at most until they are looked up together; a second when absent. */
   readonly hostLookUpGapMs?: number
 }
@@ -80,8 +80,8 @@ export function createListener(deps: ListenerDeps): RequestListener {
   app.use(dropUnreadBodies)
   app.use(serveHealth(deps, guard))
   app.use(serveMetrics(metrics, guard))
-  app.use(serveDocuments(deps.config.urls.base))
-  app.use(createToolEndpoint(operations, deps, authenticate))
+  app.use(serveDocuments(deps.documents))
+  app.use(createToolEndpoint(deps.tools, deps, authenticate))
   app.use(forms.routes())
   app.use(access.routes())
   app.use(hooks.routes())
@@ -158,31 +158,4 @@ function serveMetrics(metrics: Metrics, guard: OperatorGuard) {
     koa.body = await metrics.text()
     koa.type = metrics.contentType
   }
-}
-
-function serveDocuments(baseUrl: string) {
-  const document = JSON.stringify(openApiDocument(operations, tags, baseUrl))
-  const operatorDocument = JSON.stringify(openApiDocument(operatorOperations, operatorTags, baseUrl, faces.operator))
-  const llms = llmsText(operations, tags, baseUrl)
-  const schema = JSON.stringify(plinthFileSchema())
-  const docs = docsPage(operations, tags, baseUrl)
-  const operatorDocs = docsPage(operatorOperations, operatorTags, baseUrl, references.operator)
-  return async (koa: KoaContext, next: Next): Promise<void> => {
-    if (koa.method !== 'GET' && koa.method !== 'HEAD') return await next()
-    if (koa.path === '/api/v1/openapi.json') answerText(koa, 'application/json', document)
-    else if (koa.path === '/operator/v1/openapi.json') answerText(koa, 'application/json', operatorDocument)
-    else if (koa.path === '/docs') answerText(koa, 'text/html', docs)
-    else if (koa.path === '/docs/operator') answerText(koa, 'text/html', operatorDocs)
-    else if (koa.path === '/llms.txt') answerText(koa, 'text/plain', llms)
-    else if (koa.path === '/plinth.schema.json') answerText(koa, 'application/schema+json', schema)
-    else if (koa.path === '/') koa.redirect('/docs')
-    else await next()
-  }
-}
-
-function answerText(koa: KoaContext, type: string, text: string): void {
-  koa.type = type
-  koa.body = text
-  koa.set('cache-control', 'no-cache')
-  if (type === 'text/html') koa.set('content-security-policy', docsPolicy)
 }

@@ -2,32 +2,24 @@ import { Readable } from 'node:stream'
 import { validateHostHeader } from '@modelcontextprotocol/server'
 import type { Context as KoaContext, Next } from 'koa'
 import { AppError } from '../core/errors.ts'
-import { type Scope, scopes } from '../core/scopes.ts'
 import type { Admitted } from './admission.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { Context, Deps } from './context.ts'
 import { leavingOf } from './event-stream.ts'
 import { codesOf } from './http-errors.ts'
 import { type JsonBody, receiveJson } from './json-body.ts'
-import { toolBoundsOf } from './json-bounds.ts'
 import { jsonRpcError, parseErrorCode, type Refusal, refusalOf } from './json-rpc.ts'
-import type { JsonBounds } from './json-scanner.ts'
-import { createToolServer } from './mcp.ts'
+import type { ToolServer } from './mcp.ts'
 import { withOwnSentence } from './mcp-errors.ts'
-import type { Operation } from './operation.ts'
 
 /**
  * `POST /mcp`: the HTTP side of the tool server. Refusals by HTTP (401, 403, 405, 413, 415) look as in REST; a body that is no message gets a
  * JSON-RPC error with 400. The largest body depends on the tools that the key may call.
  */
-export function createToolEndpoint(operations: readonly Operation[], deps: Deps, authenticate: Authenticate) {
-  const bounds = Object.fromEntries(scopes.map((scope) => [scope, toolBoundsOf(operations, scope)])) as Record<Scope, JsonBounds>
+export function createToolEndpoint(tools: ToolServer, deps: Deps, authenticate: Authenticate) {
   const { base, mcp } = deps.config.urls
   const origins = new Set([base, mcp].map((url) => new URL(url).origin))
   const hosts = [...[base, mcp].map((url) => new URL(url).hostname), 'localhost', '127.0.0.1', '[::1]']
-
-  // loaded with the api, at 10 MiB: loading the library with the first request would hold up everybody else's for a quarter of a second
-  const serve = createToolServer(operations)
 
   /** Refuses two attacks through a browser: a page of another origin, and DNS rebinding (a name that an attacker points at this machine). */
   function refuseBrowserAttacks(koa: KoaContext): void {
@@ -43,7 +35,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
   /** Undefined when the body is no JSON; the refusal is sent then. */
   async function receive(koa: KoaContext, ctx: Context, admitted: Admitted): Promise<JsonBody | undefined> {
     try {
-      return await receiveJson(koa.req, bounds[ctx.caller.scope], { admitted, spoolDir: deps.spoolDir })
+      return await receiveJson(koa.req, tools.bounds[ctx.caller.scope], { admitted, spoolDir: deps.spoolDir })
     } catch (error) {
       if (!(error instanceof AppError) || error.kind !== 'invalid') throw error
       refuse(koa, { id: null, code: parseErrorCode, message: error.message })
@@ -65,7 +57,7 @@ export function createToolEndpoint(operations: readonly Operation[], deps: Deps,
     if (!body) return
     const refusal = refusalOf(body.value)
     if (refusal) return refuse(koa, refusal)
-    await respond(koa, await serve(toolRequest(koa, mcp), body, ctx), (body.value as { method?: unknown }).method)
+    await respond(koa, await tools.serve(toolRequest(koa, mcp), body, ctx), (body.value as { method?: unknown }).method)
   }
 }
 

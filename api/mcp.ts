@@ -11,11 +11,13 @@ import {
 import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
 import { maxToolBodyBytes } from '../core/limits.ts'
+import { type Scope, scopes } from '../core/scopes.ts'
 import type { Context } from './context.ts'
 import { codeOf, internalMessage, statusOf, visibleError } from './http-errors.ts'
 import { ignoredMembers } from './ignored-members.ts'
 import { authorize, invoke, type RawCall } from './invoke.ts'
-import { rawMember } from './json-bounds.ts'
+import { rawMember, toolBoundsOf } from './json-bounds.ts'
+import type { JsonBounds } from './json-scanner.ts'
 import type { LongTexts } from './long-texts.ts'
 import type { Operation } from './operation.ts'
 import { base64Stream, countBase64Bytes, decodeBase64 } from './store-files.ts'
@@ -178,17 +180,27 @@ export interface Message {
   readonly texts: LongTexts
 }
 
-/** Serves one parsed request of the caller: of the stateless revision, the earlier handshake, or a bare `tools/call`. */
-export function createToolServer(operations: readonly Operation[]) {
+/** What the tools are, described once for all requests. */
+export interface ToolServer {
+  /** The bounds of a message, by the scope of the key that sends it. */
+  readonly bounds: Readonly<Record<Scope, JsonBounds>>
+  /** Serves one parsed request of the caller: of the stateless revision, the earlier handshake, or a bare `tools/call`. */
+  serve(request: Request, message: Message, ctx: Context): Promise<Response>
+}
+
+export function createToolServer(operations: readonly Operation[]): ToolServer {
   const tools = toolList(operations)
-  return async (request: Request, message: Message, ctx: Context): Promise<Response> => {
-    const { value: parsedBody } = message
-    const server = () => createServer(operations, tools, ctx, message)
-    if (!(await isLegacyRequest(request, parsedBody))) {
-      return await createMcpHandler(server, { legacy: 'reject' }).fetch(request, { parsedBody })
-    }
-    const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
-    await server().connect(transport)
-    return await transport.handleRequest(request, { parsedBody })
+  return {
+    bounds: Object.fromEntries(scopes.map((scope) => [scope, toolBoundsOf(operations, scope)])) as Record<Scope, JsonBounds>,
+    async serve(request, message, ctx) {
+      const { value: parsedBody } = message
+      const server = () => createServer(operations, tools, ctx, message)
+      if (!(await isLegacyRequest(request, parsedBody))) {
+        return await createMcpHandler(server, { legacy: 'reject' }).fetch(request, { parsedBody })
+      }
+      const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
+      await server().connect(transport)
+      return await transport.handleRequest(request, { parsedBody })
+    },
   }
 }

@@ -20,8 +20,11 @@ import { openDefaultBranchFinder } from '../services/git/default-branch.ts'
 import { openWorkflowClient, startRelay } from '../workflows/client.ts'
 import { createAdmission } from './admission.ts'
 import { createListener } from './app.ts'
+import { makeDocuments } from './documents.ts'
 import { createLiveFollowers } from './follow-live-stats.ts'
 import { createLogFollowers } from './follow-logs.ts'
+import { createToolServer } from './mcp.ts'
+import { operations } from './operations/index.ts'
 
 /** Callers get a 503 after this time, instead of waiting for a server that hangs. */
 const queryTimeoutMs = 4000
@@ -76,6 +79,9 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     admission: createAdmission(shareDatabase),
     draining: draining.signal,
     spoolDir,
+    documents: makeDocuments(config.urls.base),
+    // loaded with the api, at 10 MiB: loading the library with the first request would hold up everybody else's for a quarter of a second
+    tools: createToolServer(operations),
     operatorToken,
     runnerToken: config.runnerToken ?? deriveRunnerToken(secretKey),
   })

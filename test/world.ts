@@ -8,8 +8,11 @@ import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 import { createAdmission } from '../api/admission.ts'
 import { createListener } from '../api/app.ts'
+import { type Documents, makeDocuments } from '../api/documents.ts'
 import { createLiveFollowers, type LiveTiming } from '../api/follow-live-stats.ts'
 import { createLogFollowers } from '../api/follow-logs.ts'
+import { createToolServer } from '../api/mcp.ts'
+import { operations } from '../api/operations/index.ts'
 import type { PlanName, Plans } from '../core/plans.ts'
 import type { Scope } from '../core/scopes.ts'
 import { openEdge } from '../edge/edge.ts'
@@ -147,6 +150,15 @@ export interface WorldOptions {
 
 const notOwned = () => Promise.reject(new Error('this world has no Temporal server of its own'))
 
+/** What all worlds of a process have in common, because making it takes a tenth of a second. */
+const tools = createToolServer(operations)
+const madeDocuments = new Map<string, Documents>()
+function documentsOf(baseUrl: string): Documents {
+  const documents = madeDocuments.get(baseUrl) ?? makeDocuments(baseUrl)
+  madeDocuments.set(baseUrl, documents)
+  return documents
+}
+
 type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
 
 export async function world(options: WorldOptions = {}): Promise<World> {
@@ -226,6 +238,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       workflows,
       admission: createAdmission(shareDatabase),
       spoolDir: join(dir, 'spool'),
+      documents: documentsOf(config.urls.base),
+      tools,
       operatorToken,
       runnerToken,
       // each test has sites of its own, and would wait a second for the first login

@@ -425,11 +425,11 @@ test('J10: a tool that takes confirm refuses without confirm: true, and only aft
       return { ok: true as const }
     },
   })
-  const serve = createToolServer([destroy])
+  const server = createToolServer([destroy])
   async function ask(scope: string, method: string, params: object = {}): Promise<any> {
     const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
     const ctx = { caller: { scope } } as Context
-    const response = await serve(
+    const response = await server.serve(
       new Request('http://localhost/mcp', { method: 'POST', headers }),
       { value: { jsonrpc: '2.0', id: 1, method, params }, bytes: 0, texts: new Map() },
       ctx,
