@@ -56,6 +56,8 @@ const shown = async (host: string) => {
   const { status, headers, body } = await w.open(`http://${host}/`)
   return headers.location ?? (status === 200 ? (/<title>(.*)<\/title>/.exec(body)?.[1] ?? '') : status)
 }
+/** The first step of the domain's workflow puts its next check off by the milliseconds that have passed. */
+const asListed = (record: any) => ({ ...record, next_check_at: expect.any(String) })
 const polled = (host: string) => expect.poll(() => shown(host), { interval: 20 })
 const publish = (siteId: string, title: string, project = owner) => deployFiles(w, project, siteId, [page(title)])
 
@@ -81,7 +83,7 @@ describe('adding', () => {
       created_at: expect.any(String),
       verified_at: null,
     })
-    expect(await list()).toEqual([record])
+    expect(await list()).toEqual([asListed(record)])
   })
 
   test.each([
@@ -302,7 +304,7 @@ describe('verifying', () => {
 test('J05: the tools answer as REST does, and delete_domain wants a confirmation', async () => {
   const tool = (name: string, args: object) => w.tool(name, args, owner.key)
   const { structuredContent: record } = await tool('set_custom_domain', { site_id: site.id, domain: newName() })
-  expect(record).toEqual((await list())[0])
+  expect(await list()).toEqual([asListed(record)])
   prove(record)
   expect((await tool('verify_domain', { domain_id: record.id })).structuredContent.verified).toBe(true)
   expect((await tool('list_domains', { site_id: site.id })).structuredContent).toEqual({ items: await list() })
