@@ -2867,7 +2867,7 @@ export interface components {
                 /** @description How often another deploy went live. */
                 publishes: number;
             }[];
-            /** @description The sums of the days: whoever came on two days is two visitors. */
+            /** @description The sums of the days: somebody who came on two days counts as two visitors. */
             summary: {
                 /** @description Pages that were shown to anybody, programs included. */
                 views: number;

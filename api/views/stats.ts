@@ -27,7 +27,7 @@ export const SiteStats = z
     ...period,
     timezone: z.literal('Europe/Moscow').describe('Where the days begin at midnight.'),
     days: z.array(z.object({ date, ...counts })).describe('Every day of the period, in order.'),
-    summary: z.object(counts).describe('The sums of the days: whoever came on two days is two visitors.'),
+    summary: z.object(counts).describe('The sums of the days: somebody who came on two days counts as two visitors.'),
   })
   .meta({ id: 'SiteStats' })
 

@@ -72,7 +72,7 @@ const isOfPlatform = (path: string) => /^\/(?:__svc|\.well-known\/acme-challenge
 function parseStatus([text = '301', ...rest]: readonly string[]): Pick<RedirectRule, 'status' | 'force'> | string {
   const condition = [text, ...rest].find((part) => part.includes('='))
   if (condition !== undefined)
-    return `has the condition ${condition.slice(0, 40)}: visitors are not told apart by country, language or role`
+    return `has the condition ${condition.slice(0, 40)}: rules by country, language or role are not supported`
   const force = text.endsWith('!')
   const status = ruleStatuses.find((known) => String(known) === (force ? text.slice(0, -1) : text))
   if (status === undefined) return `has the status ${text.slice(0, 20)}, which is none of ${ruleStatuses.join(', ')}`

@@ -83,8 +83,5 @@ export function openIfPossible(keyring: Keyring, sealed: string, context: SealCo
   }
 }
 
-/** Whether a text should be resealed, because its key is no longer the current one. */
-export const needsResealing = ({ current }: Keyring, sealed: string) => form.exec(sealed)?.[1] !== current.id
-
 const place = ({ table, id, column }: SealContext, keyId: string) => Buffer.from([version, keyId, table, id, column].join('|'))
 const described = ({ table, id, column }: SealContext) => `${column} of ${table} ${id}`

@@ -7,7 +7,7 @@ const linesOf = (redirects: string) => compileRules({ redirects }).rules?.redire
 
 const noTarget = 'has no target that begins with a slash or with https://'
 const host = 'names a host before its path; a rule applies to all hosts of the site'
-const condition = (text: string) => `has the condition ${text}: visitors are not told apart by country, language or role`
+const condition = (text: string) => `has the condition ${text}: rules by country, language or role are not supported`
 const onOtherHost = (status: number) =>
   `has a target on another host: with the status ${status} it can only be a page of the site`
 const status = (text: string) => `has the status ${text}, which is none of 200, 301, 302, 303, 307, 308, 404`
