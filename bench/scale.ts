@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Config } from '../infra/config.ts'
@@ -51,6 +51,7 @@ else await measureScale()
 async function measureScale(): Promise<void> {
   const few = await start({ ...many, sites: Math.min(10, many.sites) })
   const all = await start(many)
+  giveWay()
   // the first round fills the caches
   const times = new Map([few, all].map((edge) => [edge, [] as Float64Array[]]))
   for (let round = 0; round <= rounds; round++) {
@@ -74,6 +75,7 @@ async function measureScale(): Promise<void> {
 
 async function measureCold(): Promise<void> {
   const edge = await start(many)
+  giveWay()
   for (let round = 0; round < rounds; round++) {
     execFileSync('sync')
     await writeFile('/proc/sys/vm/drop_caches', '3')
@@ -81,6 +83,14 @@ async function measureCold(): Promise<void> {
     console.log(`round ${round + 1}, page cache dropped: ${shown(took)}, max ${Math.max(...took).toFixed(0)} ms`)
   }
   console.log(`memory of the edge with ${edge.sites} sites: ${await memory(edge.pid)}`)
+}
+
+/**
+ * Lets the edge go first where both want a processor. The clients of a real edge run on other machines, but this process never sleeps: on two
+ * processors a thread of the edge would wait for the end of its time slice, about 3 ms.
+ */
+function giveWay(): void {
+  setPriority(10)
 }
 
 function shown(took: Float64Array): string {
