@@ -52,8 +52,9 @@ const files = [
   { path: '/', file: 'index.html', bytes: 4096 },
   { path: script, file: script.slice(1), bytes: 40_960 },
   { path: '/large.bin', file: 'large.bin', bytes: 1_048_576 },
+  { path: '/video.bin', file: 'video.bin', bytes: 5 * 1_048_576 },
   // more than the edge ever keeps in memory
-  { path: '/streamed.bin', file: 'streamed.bin', bytes: 5 * 1_048_576 },
+  { path: '/streamed.bin', file: 'streamed.bin', bytes: 10 * 1_048_576 },
 ] as const
 
 /** More files of a megabyte than the edge keeps in memory, asked for one after the other. */
@@ -87,7 +88,8 @@ const all: readonly Case[] = [
       withETag(name, (tag) => wrk(http, '/', [`If-None-Match: ${tag}`, ...headers], seconds)),
   },
   overHttp('1 MiB', '/large.bin'),
-  overHttp('5 MiB', '/streamed.bin'),
+  overHttp('5 MiB', '/video.bin'),
+  overHttp('10 MiB', '/streamed.bin'),
   {
     name: inTurn.name,
     measure: ({ http, headers = [] }, seconds) => wrk(http, '/', headers, seconds, join(dir, inTurn.script)),
@@ -151,6 +153,8 @@ async function openServers(dir: string, stack: AsyncDisposableStack): Promise<Me
   await mkdir(dir)
   const started = (await startWanted?.({ files: folder, dir, stack })) ?? []
   const servers = started.filter(({ name }) => isWanted(name, values.servers))
+  if (servers.length === 0)
+    throw new Error(`no server is named like this; there are ${started.map(({ name }) => name).join(', ')}`)
   for (const server of servers) {
     await check(server)
     await wrk(server.http, '/', server.headers ?? [], warmUpSeconds)

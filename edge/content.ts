@@ -30,7 +30,10 @@ export interface ContentLimits extends Partial<ManifestLimits> {
   readonly bodyBytes?: number
   /** Larger files are remembered when they are asked for often, and streamed until then. */
   readonly smallBodyBytes?: number
-  /** All remembered bodies of large files together: no number of them makes the edge forget small ones. */
+  /**
+   * All remembered bodies of large files together: no number of them makes the edge forget small ones. Those that have left while slow visitors
+   * read them may take as much again.
+   */
   readonly largeBodyBytes?: number
   /** Larger bodies are always streamed. */
   readonly maxBodyBytes?: number
@@ -44,7 +47,7 @@ const defaultLimits: Required<ContentLimits> = {
   bodyBytes: 64 * MiB,
   smallBodyBytes: 256 * 1024,
   largeBodyBytes: 32 * MiB,
-  maxBodyBytes: 4 * MiB,
+  maxBodyBytes: 8 * MiB,
 }
 
 /** How long the absence of a variant is remembered: the blob may be published again under the name of a text. */
@@ -52,7 +55,7 @@ const absentTtlMs = 60_000
 /** Variants of larger files are always streamed: to compare them with their hash they have to be inflated. */
 const maxInflatedBytes = 4 * MiB
 /** Large bodies that are read into memory at the same time. */
-const largeBodiesAtOnce = 8
+const largeBodiesAtOnce = 4
 
 /** Reads sites from the storage and remembers manifests and small bodies. Concurrent misses of one object are one read. */
 export function openContent(cas: Cas, given: ContentLimits = {}): Content {

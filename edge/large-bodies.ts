@@ -5,7 +5,8 @@ export interface LargeBodies {
   /** Counts a request. @returns the body when it is in memory */
   find(key: string): Buffer | undefined
   /**
-   * Whether a body is worth its memory: it was asked for before, and clearly more often lately than each of those that would have to leave.
+   * Whether a body is worth its memory: it was asked for before, and clearly more often lately than each of those that would have to leave, and
+   * those that have left before take no more memory than those that stay.
    * @param bytes its size
    */
   admits(key: string, bytes: number): boolean
@@ -23,7 +24,20 @@ const countedRequests = 10 * maxCounted
  */
 export function openLargeBodies(maxBytes: number): LargeBodies {
   const counts = new LRUCache<string, { asked: number }>({ max: maxCounted })
-  const bodies = new LRUCache<string, Buffer>({ maxSize: maxBytes, sizeCalculation: (body) => body.length })
+  // visitors who read slowly keep what has left in memory: without a limit, many of them could keep any number of bodies there
+  let leftBytes = 0
+  const collected = new FinalizationRegistry<number>((bytes) => {
+    leftBytes -= bytes
+  })
+  const bodies = new LRUCache<string, Buffer>({
+    maxSize: maxBytes,
+    sizeCalculation: (body) => body.length,
+    dispose({ buffer, length }) {
+      leftBytes += length
+      // not the body, of which a response may hold a part only
+      collected.register(buffer, length)
+    },
+  })
   let requests = 0
 
   const askedFor = (key: string) => counts.peek(key)?.asked ?? 0
@@ -47,7 +61,7 @@ export function openLargeBodies(maxBytes: number): LargeBodies {
     },
     admits(key, bytes) {
       const asked = askedFor(key)
-      if (asked < 2 || bytes > maxBytes) return false
+      if (asked < 2 || bytes > maxBytes || leftBytes + bytes > maxBytes) return false
       let room = maxBytes - bodies.calculatedSize
       let isWanted = true
       // from the one that would leave first

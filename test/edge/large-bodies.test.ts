@@ -1,5 +1,8 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { openLargeBodies } from '../../edge/large-bodies.ts'
 import { counting, openTestEdge } from './test-edge.ts'
 
 test('a file of a megabyte is remembered when it is asked for again, and checked then', async () => {
@@ -83,4 +86,33 @@ test('V17: the variant of a large text is streamed at first, and remembered when
   }
   expect(opens).toEqual([2, 1, 0, 0])
   expect(counts.open).toBe(0)
+})
+
+test('bodies that slow visitors still read leave no room for others until they are gone', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const bytes = 1024 * 1024
+  const bodies = openLargeBodies(bytes)
+  /** Asks for a body until it is clearly the most popular one. */
+  function ask(key: string, times: number): boolean {
+    for (let i = 0; i < times; i++) bodies.find(key)
+    return bodies.admits(key, bytes)
+  }
+  expect(ask('first', 2)).toBe(true)
+  const read: Buffer[] = [Buffer.alloc(bytes)]
+  bodies.keep('first', read[0] ?? Buffer.alloc(0))
+  expect(ask('second', 4)).toBe(true)
+  // of the first one, which leaves, its visitor is sent a part
+  read.push(...read.splice(0).map((body) => body.subarray(1)))
+  bodies.keep('second', Buffer.alloc(bytes))
+  collect()
+  await new Promise(setImmediate)
+  expect(ask('third', 6)).toBe(false)
+  read.length = 0
+  await expect
+    .poll(() => {
+      collect()
+      return bodies.admits('third', bytes)
+    })
+    .toBe(true)
 })

@@ -10,7 +10,7 @@ import { maxDownloadsOfAddress, maxRequestsOfAddress } from '../../edge/address-
 import type { Cas } from '../../infra/cas/cas.ts'
 import { ask, counting, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
 
-const large = Buffer.alloc(8 * 1024 * 1024, 'large file ')
+const large = Buffer.alloc(9 * 1024 * 1024, 'large file ')
 
 describe('storage faults', () => {
   test.each([
