@@ -86,8 +86,8 @@ async function measureCold(): Promise<void> {
 }
 
 /**
- * Lets the edge go first where both want a processor. The clients of a real edge run on other machines, but this process never sleeps: on two
- * processors a thread of the edge would wait for the end of its time slice, about 3 ms.
+ * Lets the edge go first where both want a processor. The clients of a real edge run on other machines, but this process never sleeps, and on two
+ * processors a thread of the edge would wait for the end of its time slice.
  */
 function giveWay(): void {
   setPriority(10)
