@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
@@ -65,4 +66,28 @@ test('3: 20 visitors who read 50 MB slowly take little memory of the edge and sl
   expect(readers.filter((one) => one.ended() || one.received() < bytesPerSecond || one.received() >= size)).toEqual([])
   expect(growth).toBeLessThan(64)
   expect(p99(beside)).toBeLessThan(Math.max(250, 2 * p99(alone)))
+})
+
+test('3: a tenant who makes 40 files of 8 MiB popular in turn, and reads none of them to its end, takes little memory', async () => {
+  const files = 40
+  await using edge = await startServer(join(import.meta.dirname, 'popular-files-process.ts'), String(files))
+  const host = `popular.${platformDomain}`
+  await resetPeak(edge.pid)
+  const before = await peakMemory(edge.pid)
+  using stack = new DisposableStack()
+  for (let file = 0; file < files; file++) {
+    // more often than each of those before
+    for (let i = 0; i < 4 + 2 * file; i++) {
+      const { status } = await ask(edge.port, `/${file}.bin`, { host, method: 'HEAD' })
+      expect(status).toBe(200)
+    }
+    const visitor = connect(edge.port, '127.0.0.1')
+    stack.defer(() => visitor.destroy())
+    visitor.on('error', () => undefined)
+    visitor.write(`GET /${file}.bin HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+    await once(visitor, 'readable')
+  }
+  const growth = (await peakMemory(edge.pid)) - before
+  console.table([{ files, 'memory grew (MiB)': growth }])
+  expect(growth).toBeLessThan(128)
 })
