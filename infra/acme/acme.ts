@@ -1,9 +1,11 @@
 import { readFile } from 'node:fs/promises'
+import { Agent } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
 import acme from 'acme-client'
+import { trusting } from '../net/trusted-authorities.ts'
 import { describeCertificate, fits } from './certificates.ts'
 import { AcmeError, failedChallenge } from './errors.ts'
-import { converse, createAgent, currentConversation } from './http.ts'
+import { converse, currentConversation } from './http.ts'
 
 export interface AcmeOptions {
   readonly directoryUrl: string
@@ -66,7 +68,7 @@ export const createKey = async () => (await acme.crypto.createPrivateEcdsaKey('P
 
 /** @throws Error when the file of authorities cannot be read */
 export async function openAcme({ directoryUrl, caFile, email, accountKey, patienceMs = 120_000 }: AcmeOptions): Promise<Acme> {
-  const agent = createAgent(caFile === undefined ? undefined : await readFile(caFile, 'utf8'))
+  const agent = new Agent(trusting(caFile === undefined ? undefined : await readFile(caFile, 'utf8')))
   let client = new acme.Client({ directoryUrl, accountKey })
 
   async function withAccount<T>(work: (client: acme.Client) => Promise<T>): Promise<T> {

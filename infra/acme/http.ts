@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { Agent } from 'node:https'
-import { createSecureContext, getCACertificates } from 'node:tls'
+import type { Agent } from 'node:https'
 import acme from 'acme-client'
 import { AcmeError, errorOfResponse, readProblem } from './errors.ts'
 
@@ -69,7 +68,3 @@ export function readRetryAfter(header: unknown): number | undefined {
   const waitMs = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now()
   return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxRetryAfterMs)
 }
-
-/** Trusts the machine's authorities and those of a file, which are read once instead of for each connection: 8 ms of processor time. */
-export const createAgent = (ca: string | undefined) =>
-  new Agent(ca === undefined ? {} : { secureContext: createSecureContext({ ca: [...getCACertificates('default'), ca] }) })

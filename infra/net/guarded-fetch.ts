@@ -1,9 +1,9 @@
 import type { LookupAddress } from 'node:dns'
-import { getCACertificates } from 'node:tls'
 import { Agent, type Dispatcher, request } from 'undici'
 import { FetchError, translated } from './fetch-error.ts'
 import { admitUrl, type LookUp, lookUpBySystem } from './fetch-target.ts'
 import { isPublicAddress } from './public-address.ts'
+import { trusting } from './trusted-authorities.ts'
 
 export interface GuardedOptions {
   /** Permits private addresses, every port and plain http. */
@@ -73,7 +73,7 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
     connect: {
       timeout: connectMs,
       rejectUnauthorized: true,
-      ...(ca !== undefined && { ca: [...getCACertificates('default'), ca] }),
+      ...trusting(ca),
       lookup(host, { all }, callback) {
         const [first, ...others] = checked.get(host) ?? []
         if (!first) callback(new FetchError('forbidden', `${host} was not checked`), '')
