@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 import { createAdmission } from '../api/admission.ts'
-import { createListener } from '../api/app.ts'
-import { type Documents, makeDocuments } from '../api/documents.ts'
+import { createListener, type ListenerDeps } from '../api/app.ts'
+import { makeDocuments } from '../api/documents.ts'
 import { createLiveFollowers, type LiveTiming } from '../api/follow-live-stats.ts'
 import { createLogFollowers } from '../api/follow-logs.ts'
 import { createToolServer } from '../api/mcp.ts'
@@ -150,13 +150,14 @@ export interface WorldOptions {
 
 const notOwned = () => Promise.reject(new Error('this world has no Temporal server of its own'))
 
-/** What all worlds of a process have in common, because making it takes a tenth of a second. */
-const tools = createToolServer(operations)
-const madeDocuments = new Map<string, Documents>()
-function documentsOf(baseUrl: string): Documents {
-  const documents = madeDocuments.get(baseUrl) ?? makeDocuments(baseUrl)
-  madeDocuments.set(baseUrl, documents)
-  return documents
+type Described = Pick<ListenerDeps, 'documents' | 'tools'>
+
+/** What the api says about itself at an address. Worlds share it, because making it takes a tenth of a second. */
+const described = new Map<string, Described>()
+function describedAt(baseUrl: string): Described {
+  const made = described.get(baseUrl) ?? { documents: makeDocuments(baseUrl), tools: createToolServer(operations) }
+  described.set(baseUrl, made)
+  return made
 }
 
 type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
@@ -238,8 +239,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       workflows,
       admission: createAdmission(shareDatabase),
       spoolDir: join(dir, 'spool'),
-      documents: documentsOf(config.urls.base),
-      tools,
+      ...describedAt(config.urls.base),
       operatorToken,
       runnerToken,
       // each test has sites of its own, and would wait a second for the first login

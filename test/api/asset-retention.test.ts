@@ -229,6 +229,7 @@ describe('the storage of retained assets', () => {
     const site = await retainingSite(project)
     await deployFiles(w, project, site.id, [page('1'), big('a')])
     await deployFiles(w, project, site.id, [page('2'), big('b')])
+    await expect.poll(() => storage(project)).toBeLessThan(6200)
     expect(await storage(project)).toBeGreaterThan(6000)
     await patch(site, { asset_retention_days: 0 }, project)
     // the first deploy has its files until the retention of deploys has purged them
