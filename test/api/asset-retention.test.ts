@@ -76,6 +76,10 @@ const rowsOf = (project: TestProject) =>
       sites: await db.selectFrom('sites').selectAll().where('project_id', '=', project.id).execute(),
     }))
 
+/** Waits until the retention of deploys has purged all but the active one, so that former files are kept as retained assets only. */
+const untilPurged = (project: TestProject) =>
+  expect.poll(async () => (await rowsOf(project)).deploys.filter((deploy) => !deploy.artifacts_purged).length).toBe(1)
+
 const linesOf = (files: readonly ManifestEntry[]) =>
   files
     .map(({ path, sha256, size }) => `${path} ${sha256} ${size}`)
@@ -243,6 +247,7 @@ describe('the storage of retained assets', () => {
     for (const letter of ['a', 'b', 'c', 'd', 'e']) {
       const { status } = await deployFiles(w, project, site.id, [page(letter), big(letter)])
       expect(status).toBe('active')
+      await untilPurged(project)
       await expectExactCounts(project)
     }
     expect(await answering(site)).toBe('cde')
@@ -257,6 +262,7 @@ describe('the storage of retained assets', () => {
     const project = await w.project('free')
     const site = await retainingSite(project)
     for (const letter of ['a', 'b', 'c']) await deployFiles(w, project, site.id, [page(letter), big(letter)])
+    await untilPurged(project)
     await deployFiles(w, project, site.id, [page('a again'), big('a'), asset('d', 'd'.repeat(2000))])
     await expect.poll(() => answering(site)).toBe('acd')
     await expectExactCounts(project)
