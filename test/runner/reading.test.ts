@@ -5,10 +5,10 @@ import { tarGz } from '../infra/archives.ts'
 import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
 
 const MiB = 1024 * 1024
-// permitted, and read in one piece, which takes 50 ms on a quick machine
 const deadlineMs = 25
-const hugeLock = { 'yarn.lock': `# yarn lockfile v1\n${'"@"'.repeat((31 * MiB) / 3)}` }
-const { 'package-lock.json': _, ...unlocked } = nodePackage(writes('dist/index.html'))
+// permitted, and each read in one piece, which takes 50 ms on a quick machine
+const hugeLock = `# yarn lockfile v1\n${'"@"'.repeat((31 * MiB) / 3)}`
+const packageJson = nodePackage(writes('dist/index.html'))['package.json'] as string
 
 /** A site of many small files. */
 const siteOf = (files: number) =>
@@ -23,7 +23,8 @@ afterAll(() => builder[Symbol.asyncDispose]())
 
 test('1: a source that takes too long to read fails its own deploy, once and with a text, and no other', async () => {
   const other = builder.build({ 'index.html': 'beside' })
-  const slow = await builder.build({ ...unlocked, ...hugeLock })
+  const files = { 'yarn.lock': hugeLock, 'site/yarn.lock': hugeLock, 'site/package.json': packageJson }
+  const slow = await builder.build(files, { settings: { root_dir: 'site' } })
   expect(slow).toMatchObject({
     outcome: 'failed',
     build_mode: 'build',
@@ -80,7 +81,7 @@ test('1: deploys that are cancelled while their source is read end then, and lea
 
 test('B06: a package description above the project is read only when it is small', async () => {
   const above = JSON.stringify({ keywords: 'x'.repeat(2 * MiB) })
-  const files = { 'package.json': above, 'site/package.json': unlocked['package.json'] as string }
+  const files = { 'package.json': above, 'site/package.json': packageJson }
   const built = await builder.build(files, { settings: { root_dir: 'site' } })
   expect(built.error).toBe('package.json is larger than 1 MB; that is no package description')
 })
