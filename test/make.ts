@@ -67,3 +67,21 @@ export function aroundTheEnd(earliestMs = -50, latestMs = 2000) {
     },
   }
 }
+
+/** Gives a project blobs that it has not sent: there are no objects for them. */
+export async function insertBlobs(
+  { db }: Pick<World, 'db'>,
+  { id }: Pick<TestProject, 'id'>,
+  blobs: readonly { sha256: string; size: number; deploys: number; staged: boolean }[],
+): Promise<void> {
+  await db
+    .insertInto('blobs')
+    .values(blobs.map((blob) => ({ project_id: id, ...blob })))
+    .execute()
+  const bytes = blobs.reduce((sum, { size }) => sum + size, 0)
+  await db
+    .updateTable('projects')
+    .set((eb) => ({ blob_bytes: eb('blob_bytes', '+', bytes) }))
+    .where('id', '=', id)
+    .execute()
+}

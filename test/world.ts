@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { inject } from 'vitest'
+import { sql } from 'kysely'
+import { expect, inject } from 'vitest'
 import { createAdmission } from '../api/admission.ts'
 import { createListener, type ListenerDeps } from '../api/app.ts'
 import { makeDocuments } from '../api/documents.ts'
@@ -160,6 +161,16 @@ function describedAt(baseUrl: string): Described {
   return made
 }
 
+/** Whatever a test has done: `projects.blob_bytes` is the sum of the sizes of the project's blobs. */
+async function expectCountedBlobs(db: OpenedDatabase['db']): Promise<void> {
+  const sum = sql<number>`(select coalesce(sum(size), 0) from blobs where project_id = projects.id)::bigint`
+  const projects = await db
+    .selectFrom('projects')
+    .select(['name', 'blob_bytes', sum.as('sum')])
+    .execute()
+  expect(projects.filter((project) => project.blob_bytes !== project.sum)).toEqual([])
+}
+
 type DatabaseAccess = Pick<OpenedDatabase, 'db' | 'shareDatabase'>
 
 export async function world(options: WorldOptions = {}): Promise<World> {
@@ -193,6 +204,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const config = options.plans ? { ...loaded, plans: options.plans } : loaded
   const log = options.log ?? createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const { db, shareDatabase } = stack.use(openDatabase(database.url))
+  stack.defer(() => expectCountedBlobs(db))
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
   let shiftMs = 0

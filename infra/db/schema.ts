@@ -27,6 +27,7 @@ interface Projects {
   suspended_reason: string | null
   erasing: Generated<boolean>
   form_balance: Generated<number>
+  blob_bytes: Generated<number>
   hidden_no: Generated<number>
   revealed_no: Generated<number>
   created_at: Generated<Date>

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { AppError, invalid } from '../../core/errors.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { type Db, prepared, prepareQuery } from '../../infra/db/database.ts'
@@ -9,7 +9,7 @@ import { releaseObjects } from './released-objects.ts'
 import { uploadingBytes } from './uploads.ts'
 
 // A row is a blob that a deploy of the project contains (deploys > 0), as which each retained asset, each delivery file and each image of a page counts, or that was uploaded for one (staged). A blob with neither has no row:
-// its object is released. What changes several rows holds the project's lock, or skips locked rows, so that no two transactions wait for each other.
+// its object is released. What inserts or deletes rows holds the project's lock and counts their bytes in `projects.blob_bytes`.
 
 const isReadable = sql<boolean>`not exists (
   select from damaged_objects as damaged where damaged.sha256 = blobs.sha256 and damaged.repaired_at is null
@@ -26,14 +26,9 @@ export interface RoomFor {
 
 /** Bytes of the project's distinct blobs, of what is on its way to become blobs, and of the sources of deploys that have not ended. */
 export async function storageBytes(db: Db, projectId: string, { upload, deploy }: RoomFor = {}): Promise<number> {
-  const total = sql<number>`
-    coalesce(sum(size), 0)::bigint + ${uploadingBytes(projectId, upload)} + ${sourceBytes(projectId, deploy)}`
-  const { bytes } = await db
-    .selectFrom('blobs')
-    .select(total.as('bytes'))
-    .where('project_id', '=', projectId)
-    .executeTakeFirstOrThrow()
-  return bytes
+  const total = sql<number>`blob_bytes + ${uploadingBytes(projectId, upload)} + ${sourceBytes(projectId, deploy)}`
+  const project = await db.selectFrom('projects').select(total.as('bytes')).where('id', '=', projectId).executeTakeFirst()
+  return project?.bytes ?? 0
 }
 
 /** The size of distinct archives. @param deploy counts only the sources of deploys that were accepted before it */
@@ -117,14 +112,40 @@ export async function countHeldBlobs(tx: Tx, projectId: string, files: readonly 
 
 /** The second half of {@link addBlobsOfDeploy}: counts the first deploy of blobs, each of which is given once. */
 export async function addNewBlobs(tx: Tx, projectId: string, blobs: readonly Blob[]): Promise<void> {
-  if (blobs.length === 0) return
-  // a blob with a damaged object has a row
-  await sql`
-    insert into blobs (project_id, sha256, size, deploys)
-    select ${projectId}, sha256, size, 1
-    from unnest(${blobs.map((blob) => blob.sha256)}::text[], ${blobs.map((blob) => blob.size)}::bigint[]) as file (sha256, size)
-    on conflict (project_id, sha256) do update set deploys = blobs.deploys + 1, staged = false`.execute(tx)
+  const inserted = await insertBlobs(tx, projectId, blobs)
+  const damaged = blobs.filter(({ sha256 }) => !inserted.has(sha256)).map(({ sha256 }) => sha256)
+  if (damaged.length === 0) return
+  await tx
+    .updateTable('blobs')
+    .set((eb) => ({ deploys: eb('deploys', '+', 1), staged: false }))
+    .where('project_id', '=', projectId)
+    .where('sha256', '=', sql<string>`any(${damaged}::text[])`)
+    .execute()
 }
+
+/**
+ * Inserts the rows of blobs that have none, as blobs of one deploy, or as uploaded ones. Under the project's lock and the sweeper's. Returns
+ * their hashes.
+ * @param blobs each once
+ */
+async function insertBlobs(tx: Tx, projectId: string, blobs: readonly Blob[], uploadedAt?: Date): Promise<ReadonlySet<string>> {
+  if (blobs.length === 0) return new Set()
+  const row = { deploys: uploadedAt ? 0 : 1, staged: uploadedAt !== undefined, touchedAt: uploadedAt ?? null }
+  const { rows } = await sql<{ sha256: string }>`
+    with inserted as (
+      insert into blobs (project_id, sha256, size, deploys, staged, touched_at)
+      select ${projectId}::uuid, sha256, size, ${row.deploys}::integer, ${row.staged}::boolean, coalesce(${row.touchedAt}::timestamptz, now())
+      from unnest(${blobs.map((blob) => blob.sha256)}::text[], ${blobs.map((blob) => blob.size)}::bigint[]) as file (sha256, size)
+      on conflict (project_id, sha256) do nothing
+      returning sha256, size
+    ), counted as (${changeBlobBytes(projectId, sql`(select sum(size) from inserted)`)})
+    select sha256 from inserted`.execute(tx)
+  return new Set(rows.map(({ sha256 }) => sha256))
+}
+
+/** @param bytes null when no row was inserted or deleted */
+const changeBlobBytes = (projectId: string, bytes: RawBuilder<unknown>) => sql`
+  update projects set blob_bytes = blob_bytes + ${bytes} where id = ${projectId} and ${bytes} is not null`
 
 /**
  * The reverse, in the transaction that purges the deploy, under the project's lock. Blobs that the project no longer needs, and the
@@ -143,13 +164,14 @@ export async function removeBlobsOfDeploy(
 }
 
 /** Counts one more use of a blob, besides those by deploys, and makes it the project's. Under the project's lock and the sweeper's. */
-export async function useBlob(tx: Tx, projectId: string, { sha256, size }: Blob): Promise<void> {
+export async function useBlob(tx: Tx, projectId: string, blob: Blob): Promise<void> {
+  const { sha256 } = blob
+  if ((await insertBlobs(tx, projectId, [blob])).has(sha256)) return
   await tx
-    .insertInto('blobs')
-    .values({ project_id: projectId, sha256, size, deploys: 1 })
-    .onConflict((conflict) =>
-      conflict.columns(['project_id', 'sha256']).doUpdateSet((eb) => ({ deploys: eb('blobs.deploys', '+', 1) })),
-    )
+    .updateTable('blobs')
+    .set((eb) => ({ deploys: eb('deploys', '+', 1) }))
+    .where('project_id', '=', projectId)
+    .where('sha256', '=', sha256)
     .execute()
 }
 
@@ -162,13 +184,48 @@ export async function dropBlobs(tx: Tx, projectId: string, hashes: readonly stri
   const counted = countByHash(hashes)
   const dropped = sql`unnest(${counted.hashes}::text[], ${counted.counts}::integer[]) as dropped (sha256, uses)`
   const ofProject = sql`blobs.project_id = ${projectId} and blobs.sha256 = dropped.sha256`
-  const { rows } = await sql<{ sha256: string }>`
-    delete from blobs using ${dropped} where ${ofProject} and blobs.deploys = dropped.uses and not blobs.staged
-    returning blobs.sha256`.execute(tx)
+  const released = await deleteBlobs(
+    tx,
+    projectId,
+    sql`delete from blobs using ${dropped} where ${ofProject} and blobs.deploys = dropped.uses and not blobs.staged`,
+  )
   await sql`
     update blobs set deploys = blobs.deploys - dropped.uses, touched_at = ${now} from ${dropped} where ${ofProject}`.execute(tx)
-  const released = rows.map(({ sha256 }) => sha256)
   await releaseObjects(tx, released, { now, published: true })
+}
+
+/** The hashes of up to `limit` uploaded blobs that no deploy contains and that were not touched since `before`, by project. */
+export async function findAbandonedBlobs(db: Db, before: Date, limit: number): Promise<ReadonlyMap<string, readonly string[]>> {
+  const { rows } = await sql<{ project_id: string; hashes: string[] }>`
+    select project_id, array_agg(sha256) as hashes
+    from (select project_id, sha256 from blobs where ${isAbandoned(before)} limit ${limit}) as abandoned
+    group by project_id order by project_id`.execute(db)
+  return new Map(rows.map(({ project_id, hashes }) => [project_id, hashes]))
+}
+
+/** Deletes those of the blobs that are still abandoned, and releases their objects. Under the project's lock. Returns their number. */
+export async function dropAbandonedBlobs(
+  tx: Tx,
+  projectId: string,
+  hashes: readonly string[],
+  { before, now }: { readonly before: Date; readonly now: Date },
+): Promise<number> {
+  const statement = sql`
+    delete from blobs where project_id = ${projectId} and sha256 = any(${hashes}::text[]) and ${isAbandoned(before)}`
+  const released = await deleteBlobs(tx, projectId, statement)
+  await releaseObjects(tx, released, { now, published: false })
+  return released.length
+}
+
+const isAbandoned = (before: Date) => sql`deploys = 0 and touched_at < ${before}`
+
+/** Runs a statement that deletes blobs of the project, under its lock. Returns their hashes. */
+async function deleteBlobs(tx: Tx, projectId: string, statement: RawBuilder<unknown>): Promise<string[]> {
+  const { rows } = await sql<{ sha256: string }>`
+    with deleted as (${statement} returning blobs.sha256, blobs.size),
+      counted as (${changeBlobBytes(projectId, sql`(select -sum(size) from deleted)`)})
+    select sha256 from deleted`.execute(tx)
+  return rows.map(({ sha256 }) => sha256)
 }
 
 /** Each hash once, with the number of its occurrences. */
@@ -179,11 +236,14 @@ export function countByHash(hashes: readonly string[]): { readonly hashes: strin
 }
 
 /** Adds an uploaded blob to the project and restarts its grace, under the project's lock and the sweeper's. */
-export async function stageBlob(tx: Tx, projectId: string, { sha256, size }: Blob, now: Date): Promise<void> {
+export async function stageBlob(tx: Tx, projectId: string, blob: Blob, now: Date): Promise<void> {
+  const { sha256 } = blob
+  if ((await insertBlobs(tx, projectId, [blob], now)).has(sha256)) return
   await tx
-    .insertInto('blobs')
-    .values({ project_id: projectId, sha256, size, deploys: 0, staged: true, touched_at: now })
-    .onConflict((conflict) => conflict.columns(['project_id', 'sha256']).doUpdateSet({ staged: true, touched_at: now }))
+    .updateTable('blobs')
+    .set({ staged: true, touched_at: now })
+    .where('project_id', '=', projectId)
+    .where('sha256', '=', sha256)
     .execute()
 }
 

@@ -1,9 +1,11 @@
 import { conflict } from '../../core/errors.ts'
 import { sweepGraceMs, uploadPeriodMs } from '../../core/limits.ts'
+import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
+import { dropAbandonedBlobs, findAbandonedBlobs } from './blobs.ts'
 import { forgetReleasedObjects, listReleasedObjects, type ReleasedObject } from './released-objects.ts'
-import { findUnneeded, lockSweep, releaseAbandonedBlobs } from './unneeded-objects.ts'
+import { findUnneeded, lockSweep } from './unneeded-objects.ts'
 import { deleteUploadsBefore } from './uploads.ts'
 
 export interface SweepOptions {
@@ -31,10 +33,12 @@ const smallStorage = 1000
 export async function dropUnusedBlobs(services: Services, { before, progress }: SweepOptions, now: Date): Promise<number> {
   let dropped = 0
   for (;;) {
-    const rows = await releaseAbandonedBlobs(services, before, rowsAtOnce, now)
-    dropped += rows
-    progress(`dropped ${dropped} rows`)
-    if (rows < rowsAtOnce) return dropped
+    const abandoned = await findAbandonedBlobs(services.db, before, rowsAtOnce)
+    for (const [projectId, hashes] of abandoned) {
+      dropped += await withProject(services, projectId, (tx) => dropAbandonedBlobs(tx, projectId, hashes, { before, now }))
+      progress(`dropped ${dropped} rows`)
+    }
+    if (abandoned.size === 0) return dropped
   }
 }
 

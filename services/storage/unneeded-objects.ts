@@ -2,9 +2,7 @@ import { sql } from 'kysely'
 import { conflict } from '../../core/errors.ts'
 import { backupLock } from '../../infra/db/base-backup.ts'
 import type { Db } from '../../infra/db/database.ts'
-import type { Services } from '../services.ts'
-import { type Tx, transact } from '../transact.ts'
-import { releaseObjects } from './released-objects.ts'
+import type { Tx } from '../transact.ts'
 
 /** The advisory lock that is shared by inserts of rows for objects, and exclusive for the sweeper while it removes objects. */
 const sweepLock = sql`5377001::bigint`
@@ -52,26 +50,4 @@ export async function findUnneeded(db: Db, hashes: readonly string[], before: Da
       where released.sha256 = object.sha256 and released.published and released.released_at >= ${before}
     )`.execute(db)
   return rows.map((row) => row.sha256)
-}
-
-/**
- * Deletes up to `limit` rows of uploaded blobs that no deploy contains and that were not touched since the instant, and releases their
- * objects. Rows that a deploy is just using are skipped.
- */
-export async function releaseAbandonedBlobs(services: Services, before: Date, limit: number, now: Date): Promise<number> {
-  return await transact(services, async (tx) => {
-    const { rows } = await sql<{ sha256: string }>`
-      with abandoned as (
-        select project_id, sha256 from blobs where deploys = 0 and touched_at < ${before} limit ${limit} for update skip locked
-      )
-      delete from blobs using abandoned
-      where blobs.project_id = abandoned.project_id and blobs.sha256 = abandoned.sha256
-      returning blobs.sha256`.execute(tx)
-    await releaseObjects(
-      tx,
-      rows.map((row) => row.sha256),
-      { now, published: false },
-    )
-    return rows.length
-  })
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxDeployFilesBodyBytes } from '../../core/limits.ts'
 import { defaultPlans } from '../../core/plans.ts'
 import { addBuildMinutes } from '../../services/projects/usage.ts'
-import { deployFiles, makeSite, page } from '../make.ts'
+import { deployFiles, insertBlobs, makeSite, page } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 const MB = 1024 * 1024
@@ -85,12 +85,9 @@ test('D07: a file can be referenced by its hash, but only if the project has it'
 test('D10 O05: a blob of 50 MB can be referenced, a larger one not', async () => {
   const project = await w.project('enterprise')
   const { id } = await makeSite(w, project)
-  const blob = (sha256: string, size: number) => ({ project_id: project.id, sha256, size, deploys: 1 })
+  const blob = (sha256: string, size: number) => ({ sha256, size, deploys: 1, staged: false })
   const [fits, exceeds] = ['a'.repeat(64), 'b'.repeat(64)]
-  await w.db
-    .insertInto('blobs')
-    .values([blob(fits, 50 * MB), blob(exceeds, 50 * MB + 1)])
-    .execute()
+  await insertBlobs(w, project, [blob(fits, 50 * MB), blob(exceeds, 50 * MB + 1)])
   expect((await send({ files: [page('x'), { path: 'a', sha256: fits }] }, project, id)).status).toBe(200)
   expect((await send({ files: [page('x'), { path: 'a', sha256: exceeds }] }, project, id)).status).toBe(400)
 })

@@ -11,7 +11,7 @@ import { sweepObjects } from '../../services/storage/sweep.ts'
 import { objectColumns } from '../../services/storage/unneeded-objects.ts'
 import { registry } from '../../workflows/registry.ts'
 import { startSchedules } from '../../workflows/schedules.ts'
-import { deployFiles, makeSite, page } from '../make.ts'
+import { deployFiles, insertBlobs, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
 
@@ -191,8 +191,8 @@ test('what the platform has given up itself goes however much it is', async () =
   for (let i = 0; i < texts.length; i += 100) {
     await Promise.all(texts.slice(i, i + 100).map((text) => w.cas.put(Buffer.from(text))))
   }
-  const rows = texts.map((text) => ({ project_id: owner.id, sha256: hashOf(text), size: text.length, deploys: 0, staged: true }))
-  await w.db.insertInto('blobs').values(rows).execute()
+  const blobs = texts.map((text) => ({ sha256: hashOf(text), size: text.length, deploys: 0, staged: true }))
+  await insertBlobs(w, owner, blobs)
   advance(sweepGraceMs + 1000)
   expect(await sweepNow()).toMatch(/dropped 1,2\d\d unused blobs; .* removed 1,2\d\d /)
   expect(await isStored('abandoned 0')).toBe(false)
