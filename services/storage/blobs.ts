@@ -97,11 +97,8 @@ export async function addBlobsOfDeploy(tx: Tx, projectId: string, files: readonl
 export async function countHeldBlobs(tx: Tx, projectId: string, files: readonly Blob[]): Promise<Blob[]> {
   const blobs = byHash(files)
   if (blobs.size === 0) return []
-  const query = tx
-    .updateTable('blobs')
+  const query = updateBlobs(tx, projectId, [...blobs.keys()])
     .set((eb) => ({ deploys: eb('deploys', '+', 1), staged: false }))
-    .where('project_id', '=', projectId)
-    .where('sha256', '=', sql<string>`any(${[...blobs.keys()]}::text[])`)
     .where(isReadable)
     .returning('sha256')
   // for 2,000 blobs that the project has it takes two thirds of the time of an upsert
@@ -115,26 +112,27 @@ export async function addNewBlobs(tx: Tx, projectId: string, blobs: readonly Blo
   const inserted = await insertBlobs(tx, projectId, blobs)
   const damaged = blobs.filter(({ sha256 }) => !inserted.has(sha256)).map(({ sha256 }) => sha256)
   if (damaged.length === 0) return
-  await tx
-    .updateTable('blobs')
+  await updateBlobs(tx, projectId, damaged)
     .set((eb) => ({ deploys: eb('deploys', '+', 1), staged: false }))
-    .where('project_id', '=', projectId)
-    .where('sha256', '=', sql<string>`any(${damaged}::text[])`)
     .execute()
 }
+
+const updateBlobs = (tx: Tx, projectId: string, hashes: readonly string[]) =>
+  tx.updateTable('blobs').where('project_id', '=', projectId).where('sha256', '=', sql<string>`any(${hashes}::text[])`)
 
 /**
  * Inserts the rows of blobs that have none, as blobs of one deploy, or as uploaded ones. Under the project's lock and the sweeper's. Returns
  * their hashes.
  * @param blobs each once
+ * @param uploadedAt makes them uploaded ones
  */
 async function insertBlobs(tx: Tx, projectId: string, blobs: readonly Blob[], uploadedAt?: Date): Promise<ReadonlySet<string>> {
   if (blobs.length === 0) return new Set()
-  const row = { deploys: uploadedAt ? 0 : 1, staged: uploadedAt !== undefined, touchedAt: uploadedAt ?? null }
   const { rows } = await sql<{ sha256: string }>`
     with inserted as (
       insert into blobs (project_id, sha256, size, deploys, staged, touched_at)
-      select ${projectId}::uuid, sha256, size, ${row.deploys}::integer, ${row.staged}::boolean, coalesce(${row.touchedAt}::timestamptz, now())
+      select ${projectId}::uuid, sha256, size, ${uploadedAt ? 0 : 1}::integer, ${uploadedAt !== undefined}::boolean,
+        coalesce(${uploadedAt ?? null}::timestamptz, now())
       from unnest(${blobs.map((blob) => blob.sha256)}::text[], ${blobs.map((blob) => blob.size)}::bigint[]) as file (sha256, size)
       on conflict (project_id, sha256) do nothing
       returning sha256, size
@@ -167,11 +165,8 @@ export async function removeBlobsOfDeploy(
 export async function useBlob(tx: Tx, projectId: string, blob: Blob): Promise<void> {
   const { sha256 } = blob
   if ((await insertBlobs(tx, projectId, [blob])).has(sha256)) return
-  await tx
-    .updateTable('blobs')
+  await updateBlobs(tx, projectId, [sha256])
     .set((eb) => ({ deploys: eb('deploys', '+', 1) }))
-    .where('project_id', '=', projectId)
-    .where('sha256', '=', sha256)
     .execute()
 }
 
@@ -194,33 +189,8 @@ export async function dropBlobs(tx: Tx, projectId: string, hashes: readonly stri
   await releaseObjects(tx, released, { now, published: true })
 }
 
-/** The hashes of up to `limit` uploaded blobs that no deploy contains and that were not touched since `before`, by project. */
-export async function findAbandonedBlobs(db: Db, before: Date, limit: number): Promise<ReadonlyMap<string, readonly string[]>> {
-  const { rows } = await sql<{ project_id: string; hashes: string[] }>`
-    select project_id, array_agg(sha256) as hashes
-    from (select project_id, sha256 from blobs where ${isAbandoned(before)} limit ${limit}) as abandoned
-    group by project_id order by project_id`.execute(db)
-  return new Map(rows.map(({ project_id, hashes }) => [project_id, hashes]))
-}
-
-/** Deletes those of the blobs that are still abandoned, and releases their objects. Under the project's lock. Returns their number. */
-export async function dropAbandonedBlobs(
-  tx: Tx,
-  projectId: string,
-  hashes: readonly string[],
-  { before, now }: { readonly before: Date; readonly now: Date },
-): Promise<number> {
-  const statement = sql`
-    delete from blobs where project_id = ${projectId} and sha256 = any(${hashes}::text[]) and ${isAbandoned(before)}`
-  const released = await deleteBlobs(tx, projectId, statement)
-  await releaseObjects(tx, released, { now, published: false })
-  return released.length
-}
-
-const isAbandoned = (before: Date) => sql`deploys = 0 and touched_at < ${before}`
-
 /** Runs a statement that deletes blobs of the project, under its lock. Returns their hashes. */
-async function deleteBlobs(tx: Tx, projectId: string, statement: RawBuilder<unknown>): Promise<string[]> {
+export async function deleteBlobs(tx: Tx, projectId: string, statement: RawBuilder<unknown>): Promise<string[]> {
   const { rows } = await sql<{ sha256: string }>`
     with deleted as (${statement} returning blobs.sha256, blobs.size),
       counted as (${changeBlobBytes(projectId, sql`(select -sum(size) from deleted)`)})
@@ -239,12 +209,7 @@ export function countByHash(hashes: readonly string[]): { readonly hashes: strin
 export async function stageBlob(tx: Tx, projectId: string, blob: Blob, now: Date): Promise<void> {
   const { sha256 } = blob
   if ((await insertBlobs(tx, projectId, [blob], now)).has(sha256)) return
-  await tx
-    .updateTable('blobs')
-    .set({ staged: true, touched_at: now })
-    .where('project_id', '=', projectId)
-    .where('sha256', '=', sha256)
-    .execute()
+  await updateBlobs(tx, projectId, [sha256]).set({ staged: true, touched_at: now }).execute()
 }
 
 /** Returns the hashes that the project has, and keeps those that are only staged for another day. */
@@ -263,13 +228,7 @@ export async function renewBlobs(services: Services, projectId: string, hashes: 
 
 /** Begins the grace of staged blobs again. Returns those that are still there: the sweeper may have removed one since. */
 async function renewStagedBlobs(tx: Tx, projectId: string, hashes: readonly string[], now: Date): Promise<string[]> {
-  const renewed = await tx
-    .updateTable('blobs')
-    .set({ touched_at: now })
-    .where('project_id', '=', projectId)
-    .where('sha256', '=', sql<string>`any(${hashes})`)
-    .returning('sha256')
-    .execute()
+  const renewed = await updateBlobs(tx, projectId, hashes).set({ touched_at: now }).returning('sha256').execute()
   return renewed.map(({ sha256 }) => sha256)
 }
 
