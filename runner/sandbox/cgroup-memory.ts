@@ -41,8 +41,8 @@ export const readMemoryV1: ReadMemory = async (folders) => {
   const [bytes, failures, control, stat] = await Promise.all(
     ['memory.usage_in_bytes', 'memory.failcnt', 'memory.oom_control', 'memory.stat'].map((file) => read(join(folder, file))),
   )
-  const accounting = await read(join(folderWith('cpuacct.stat', folders), 'cpuacct.stat')).catch(() => undefined)
-  const userTicks = numberIn(accounting, 'user')
+  const accounting = fileIn(folders, 'cpuacct.stat')
+  const userTicks = numberIn(accounting && (await read(accounting)), 'user')
   return {
     bytes: Number(bytes),
     limitHits: Number(failures),
@@ -56,8 +56,9 @@ export const readMemoryV1: ReadMemory = async (folders) => {
 /** Linux reports times in hundredths of a second, whatever it counts in. */
 const tickMs = 10
 
-/** Which controllers share a folder is up to the machine. */
-export const folderWith = (file: string, folders: readonly string[]) => folders.find((path) => existsSync(join(path, file))) ?? ''
+/** The file's path in the folder that has it: which controllers share a folder is up to the machine. */
+export const fileIn = (folders: readonly string[], file: string) =>
+  folders.map((folder) => join(folder, file)).find((path) => existsSync(path))
 
 /** From lines of a name and a number. */
 function numberIn(lines: string | undefined, name: string): number | undefined {

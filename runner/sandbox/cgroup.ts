@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { sendSignal } from '../../infra/send-signal.ts'
-import { folderWith, type MemoryUse, type ReadMemory } from './cgroup-memory.ts'
+import { fileIn, type MemoryUse, type ReadMemory } from './cgroup-memory.ts'
 
 export interface CgroupLimits {
   readonly memoryBytes: number
@@ -37,19 +38,21 @@ export function cgroupsIn(
   limit: (folders: readonly string[], limits: CgroupLimits) => Promise<void>,
 ): Cgroups {
   const foldersOf = (name: string) => bases.map((base) => join(base, name))
-  const groupIn = (folders: readonly string[]) => groupOf(folders, folderWith('pids.max', folders), readMemory)
   return {
     kind,
     async open(name, limits) {
       const folders = foldersOf(name)
       for (const folder of folders) await mkdir(folder)
       await limit(folders, limits)
-      return groupIn(folders)
+      return groupOf(folders, readMemory)
     },
     async removeLeftovers() {
-      for (const entry of await readdir(bases[0] ?? '', { withFileTypes: true })) {
-        if (!entry.isDirectory()) continue
-        const group = groupIn(foldersOf(entry.name))
+      // a runner that was killed while it made or removed a group has left only some of its folders
+      const entries = await Promise.all(bases.map((base) => readdir(base, { withFileTypes: true })))
+      const names = new Set(entries.flat().flatMap((entry) => (entry.isDirectory() ? [entry.name] : [])))
+      for (const name of names) {
+        const left = foldersOf(name).filter((folder) => existsSync(folder))
+        const group = groupOf(left, readMemory)
         await group.kill()
         await group.remove()
       }
@@ -60,9 +63,11 @@ export function cgroupsIn(
   }
 }
 
-function groupOf(folders: readonly string[], processes: string, readMemory: ReadMemory): Cgroup {
-  async function members(): Promise<number[]> {
-    return (await readFile(join(processes, 'cgroup.procs'), 'utf8')).split('\n').filter(Boolean).map(Number)
+function groupOf(folders: readonly string[], readMemory: ReadMemory): Cgroup {
+  /** A process that is being added is in some of the folders only. */
+  async function members(): Promise<Set<number>> {
+    const lists = await Promise.all(folders.map((folder) => readFile(join(folder, 'cgroup.procs'), 'utf8')))
+    return new Set(lists.join('\n').split('\n').filter(Boolean).map(Number))
   }
 
   return {
@@ -78,8 +83,9 @@ function groupOf(folders: readonly string[], processes: string, readMemory: Read
     memory: () => readMemory(folders),
     async kill() {
       // no new process from now on, or a fork bomb outruns the signals
-      await writeFile(join(processes, 'pids.max'), '0')
-      for (let pids = await members(); pids.length > 0; pids = await members()) {
+      const limit = fileIn(folders, 'pids.max')
+      if (limit) await writeFile(limit, '0')
+      for (let pids = await members(); pids.size > 0; pids = await members()) {
         for (const pid of pids) sendSignal(pid, 'SIGKILL')
         await setTimeout(5)
       }

@@ -2,7 +2,7 @@ import { constants, existsSync } from 'node:fs'
 import { access, mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Cgroups, cgroupsIn } from './cgroup.ts'
-import { folderWith, readMemoryV1, readMemoryV2 } from './cgroup-memory.ts'
+import { fileIn, readMemoryV1, readMemoryV2 } from './cgroup-memory.ts'
 
 const mountPoint = '/sys/fs/cgroup'
 /**
@@ -69,7 +69,9 @@ async function findV1(name: string, own: ReadonlyMap<string, string>): Promise<C
     await writeFile(join(memoryFolder, 'memory.limit_in_bytes'), String(limits.memoryBytes))
     // absent where the kernel does not account for swap
     await writeFile(join(memoryFolder, 'memory.memsw.limit_in_bytes'), String(limits.memoryBytes)).catch(() => undefined)
-    await writeFile(join(folderWith('pids.max', folders), 'pids.max'), String(limits.pids))
+    const pidsFile = fileIn(folders, 'pids.max')
+    if (!pidsFile) throw new Error('The kernel does not limit processes in this group: pids.max is missing.')
+    await writeFile(pidsFile, String(limits.pids))
   })
 
   async function childOf(controller: string): Promise<string | undefined> {
