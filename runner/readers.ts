@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { type LimitedThread, startLimitedThread, ThreadEnded, type ThreadLimits } from '../infra/threads/limited-thread.ts'
 import type { ReaderCalls } from './reader-thread.ts'
 
@@ -86,7 +85,7 @@ export function openReaders(limits: Partial<ThreadLimits> = {}): Readers {
   }
 
   function start(): Promise<Thread> {
-    return startLimitedThread<ReaderCalls>(join(import.meta.dirname, 'reader-thread.ts'), all)
+    return startLimitedThread<ReaderCalls>(new URL('./reader-thread.ts', import.meta.url), all)
   }
 
   async function next(): Promise<Thread> {

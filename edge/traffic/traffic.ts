@@ -1,6 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Logger } from '../../infra/log.ts'
 import { createRecorder, type Recorder } from './recorder.ts'
@@ -46,7 +45,7 @@ const lookForDroppedMs = 60_000
 const stopMs = 6000
 
 export const startThread = (data: ThreadData): Worker =>
-  new Worker(join(import.meta.dirname, 'thread.ts'), {
+  new Worker(new URL('./thread.ts', import.meta.url), {
     workerData: data,
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 },

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Text, Variants } from './encode-bytes.ts'
 
 /** Compresses texts in a process of its own. Disposing ends the process. */
@@ -24,10 +25,12 @@ const limits = `ulimit -c 0; ulimit -d 1048576 2>/dev/null; ulimit -t ${maxProce
 /** Everything else on the machine comes first. */
 const limited = `${limits}; exec nice -n 19 "$0" "$@"`
 
-const root = resolve(import.meta.dirname, '../..')
-const rights = ['core', 'infra/compression', 'package.json'].map((path) => `--allow-fs-read=${join(root, path)}`)
+const program = fileURLToPath(new URL('./compress-child.ts', import.meta.url))
+/** To read its program and what that imports, from the sources or from a bundle. */
+const rights = ['core', 'infra/compression', 'package.json', 'chunks'].map(
+  (path) => `--allow-fs-read=${join(dirname(program), '../..', path)}`,
+)
 const flags = [`--max-old-space-size=${heapMb}`, '--disable-warning=ExperimentalWarning', '--permission', ...rights]
-const program = join(import.meta.dirname, 'compress-child.ts')
 
 /** The process is started with the first text: about 50 ms of processor time. It may read its own program only, and inherits nothing. */
 export function openCompressor(signal?: AbortSignal): Compressor {

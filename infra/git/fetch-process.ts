@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { chown, lstat, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { getCompileCacheDir } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { FetchedSource, RepositoryRequest } from './fetch-repository.ts'
 import { GitError, type GitFailure } from './git-error.ts'
 import { defaultGitLimits, type GitLimits } from './limits.ts'
@@ -117,9 +118,9 @@ const maxDataBytes = 1536 * MiB
 /** In KiB and in blocks of 512 bytes. A system without one of these limits starts the process without it. */
 const limited = `ulimit -c 0; ulimit -d ${maxDataBytes / 1024} 2>/dev/null; ulimit -f ${maxFileBytes / 512} 2>/dev/null; exec "$0" "$@"`
 
-const root = resolve(import.meta.dirname, '../..')
-/** Its program and what that imports. */
-const readable = ['core', 'infra', 'node_modules', 'package.json'].map((name) => join(root, name))
+const program = fileURLToPath(new URL('./fetch-child.ts', import.meta.url))
+/** Its program and what that imports, from the sources or from a bundle. */
+const readable = ['core', 'infra', 'node_modules', 'package.json', 'chunks'].map((name) => join(dirname(program), '../..', name))
 
 /**
  * Where this process keeps compiled code, without the folder of its version of Node. A process that becomes another user cannot write there
@@ -140,8 +141,7 @@ function start(workDir: string, uid: number | undefined): ChildProcess {
   const reads = [...readable, ...writable].map((path) => `--allow-fs-read=${path}`)
   const rights = ['--permission', ...reads, ...writable.map((path) => `--allow-fs-write=${path}`)]
   const flags = [`--max-old-space-size=${heapMb}`, '--disable-warning=ExperimentalWarning', ...rights]
-  const program = [join(import.meta.dirname, 'fetch-child.ts'), ...(uid === undefined ? [] : [String(uid)])]
-  return spawn('/bin/sh', ['-c', limited, process.execPath, ...flags, ...program], {
+  return spawn('/bin/sh', ['-c', limited, process.execPath, ...flags, program, ...(uid === undefined ? [] : [String(uid)])], {
     cwd: workDir,
     env: compiledDir === undefined ? {} : { NODE_COMPILE_CACHE: compiledDir },
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

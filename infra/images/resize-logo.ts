@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import { invalid, tooManyRequests, unavailable } from '../../core/errors.ts'
 import { FairQueue } from '../fair-queue.ts'
 import { imageType } from '../file-type.ts'
@@ -25,7 +25,7 @@ export type ResizeLogo = (payer: string, image: Buffer, use?: ImageUse) => Promi
 const limited = 'ulimit -c 0; ulimit -d 1048576 2>/dev/null; ulimit -t 10 2>/dev/null; ulimit -f 0 2>/dev/null; exec "$0" "$@"'
 const heapMb = 64
 const deadlineMs = 20_000
-const program = join(import.meta.dirname, 'resize-child.ts')
+const program = fileURLToPath(new URL('./resize-child.ts', import.meta.url))
 const notAnImage = (use: ImageUse) =>
   invalid(
     `the ${use} must be a PNG, JPEG, GIF or WebP image of at most ${maxLogoPixels / 1_000_000} megapixels; ${

@@ -7,18 +7,30 @@ const unusedAfterMs = 30 * dayMs
 
 /** Folders of the cache with a file for each version of the sources, of which an upgrade leaves the old ones behind. */
 const perVersion = ['compiled', 'workflows']
+/** Has a folder for each version, which goes as a whole: a process may read a part of it at any time. */
+const bundles = 'code'
 
-/** Removes compiled code and workflow bundles that nothing has read or written for 30 days. They are made again when they are missing. */
+/** Removes compiled code and bundles that nothing has read or written for 30 days. They are made again when they are missing. */
 export async function removeUnusedCode(cacheDir: string, now: Date): Promise<void> {
   const before = now.getTime() - unusedAfterMs
-  for (const folder of perVersion) {
-    const entries = await readdir(join(cacheDir, folder), { recursive: true, withFileTypes: true }).catch(() => [])
-    for (const entry of entries) if (entry.isFile()) await removeUnused(join(entry.parentPath, entry.name), before)
+  for (const folder of perVersion)
+    for (const file of await filesIn(join(cacheDir, folder))) if ((await lastUse(file)) < before) await rm(file, { force: true })
+  for (const version of await readdir(join(cacheDir, bundles)).catch(() => [])) {
+    const folder = join(cacheDir, bundles, version)
+    // a start writes the time of the folder; reading its names, as here, is not a use
+    const { mtimeMs } = await stat(folder)
+    const uses = await Promise.all((await filesIn(folder)).map(lastUse))
+    if (Math.max(mtimeMs, ...uses) < before) await rm(folder, { recursive: true, force: true })
   }
 }
 
-/** Another start may remove it at the same time. */
-async function removeUnused(file: string, beforeMs: number): Promise<void> {
-  const { atimeMs, mtimeMs } = await stat(file).catch(() => ({ atimeMs: Infinity, mtimeMs: Infinity }))
-  if (Math.max(atimeMs, mtimeMs) < beforeMs) await rm(file, { force: true })
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+  return entries.flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : []))
+}
+
+/** In milliseconds since 1970. Another start may remove it at the same time. */
+async function lastUse(path: string): Promise<number> {
+  const { atimeMs, mtimeMs } = await stat(path).catch(() => ({ atimeMs: Infinity, mtimeMs: Infinity }))
+  return Math.max(atimeMs, mtimeMs)
 }

@@ -54,10 +54,7 @@ const maxGapMs = 250
  * V8 ends a thread inside a pattern too. The deadline counts processor time where the system can say it, so that a machine with too much to
  * do ends nothing. The thread is ready when it is returned, and does not keep the process running while it has nothing to do.
  */
-export async function startLimitedThread<Served extends Calls>(
-  file: string,
-  limits: ThreadLimits,
-): Promise<LimitedThread<Served>> {
+export async function startLimitedThread<Served extends Calls>(file: URL, limits: ThreadLimits): Promise<LimitedThread<Served>> {
   const gapMs = Math.max(1, Math.min(maxGapMs, limits.deadlineMs / 4))
   const { worker, beats, cpuMs, exited } = await launch(file, limits, gapMs)
   /** In the order of the calls. */
@@ -130,7 +127,7 @@ export async function startLimitedThread<Served extends Calls>(
  * @param beatMs between two signs of life
  * @throws what the thread throws before
  */
-async function launch(file: string, { memoryMb }: ThreadLimits, beatMs: number) {
+async function launch(file: URL, { memoryMb }: ThreadLimits, beatMs: number) {
   const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   const workerData: ThreadData = { beats, beatMs }
   const resourceLimits = { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 16 }

@@ -1,6 +1,8 @@
-import { writeSync } from 'node:fs'
+import { readFileSync, writeSync } from 'node:fs'
 import { Session } from 'node:inspector'
+import { SourceMap } from 'node:module'
 import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { workerData } from 'node:worker_threads'
 import { watchStandstill } from './standstill.ts'
 import { collectGarbageOfStart } from './start-garbage.ts'
@@ -56,12 +58,22 @@ function mainThreadStack(): Promise<string[]> {
       params.callFrames
         .slice(0, shownFrames)
         .map(
-          ({ functionName, location }) =>
-            `${functionName || '(anonymous)'} ${urls.get(location.scriptId)}:${location.lineNumber + 1}`,
+          ({ functionName, location: { scriptId, lineNumber, columnNumber = 0 } }) =>
+            `${functionName || '(anonymous)'} ${placeInSource(urls.get(scriptId) ?? '', lineNumber, columnNumber)}`,
         ),
     ),
   )
   session.post('Debugger.enable')
   session.post('Debugger.pause')
   return promise
+}
+
+/** The source's place where the script is a bundle with a map, else the script's. Lines and columns of the script count from 0. */
+function placeInSource(url: string, line: number, column: number): string {
+  try {
+    const map = new SourceMap(JSON.parse(readFileSync(`${fileURLToPath(url)}.map`, 'utf8')))
+    const entry = map.findEntry(line, column)
+    if ('originalSource' in entry) return `${new URL(entry.originalSource, url).href}:${entry.originalLine + 1}`
+  } catch {}
+  return `${url}:${line + 1}`
 }

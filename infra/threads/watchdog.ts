@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 
 export interface WatchdogLimits {
@@ -31,8 +30,7 @@ export function startWatchdog(process_: string, limits: WatchdogLimits = usual):
   const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   const launcher = process.channel ? process.ppid : undefined
   const workerData: Watched = { ...limits, process: process_, beats, launcher }
-  const file = join(import.meta.dirname, 'watchdog-thread.ts')
-  new Worker(file, {
+  new Worker(new URL('./watchdog-thread.ts', import.meta.url), {
     workerData,
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 2 },

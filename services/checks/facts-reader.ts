@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { FairQueue } from '../../infra/fair-queue.ts'
 import { type LimitedThread, startLimitedThread, ThreadEnded } from '../../infra/threads/limited-thread.ts'
 import type { BlobFacts, FactsCalls, FileToRead } from './facts-thread.ts'
@@ -26,7 +25,7 @@ const maxPosted = 2
  * share the thread fairly, regardless of their number of checks. It takes 15 MiB, so it is started when it is needed for the first time.
  */
 export function openFactsReader(deadlineMs = usualDeadlineMs): FactsReader {
-  const start = () => startLimitedThread<FactsCalls>(join(import.meta.dirname, 'facts-thread.ts'), { deadlineMs, memoryMb })
+  const start = () => startLimitedThread<FactsCalls>(new URL('./facts-thread.ts', import.meta.url), { deadlineMs, memoryMb })
   // needs no limit: a check waits for its files before it reads others, so the number of checks bounds the queue
   const queue = new FairQueue({ slots: maxPosted })
   let isClosed = false

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { AppError } from '../../core/errors.ts'
 import { type LimitedThread, startLimitedThread } from '../../infra/threads/limited-thread.ts'
@@ -8,7 +7,7 @@ let thread: LimitedThread<SpinningCalls> | undefined
 afterEach(() => thread?.[Symbol.asyncDispose]())
 
 async function start(deadlineMs = 200) {
-  thread = await startLimitedThread<SpinningCalls>(join(import.meta.dirname, 'spinning-thread.ts'), { deadlineMs, memoryMb: 64 })
+  thread = await startLimitedThread<SpinningCalls>(new URL('./spinning-thread.ts', import.meta.url), { deadlineMs, memoryMb: 64 })
   return thread
 }
 
@@ -73,5 +72,7 @@ test('a closed thread answers nothing and blames no call', async () => {
 })
 
 test('a file that is no thread of this kind is an error at the start', async () => {
-  await expect(startLimitedThread('/nowhere.ts', { deadlineMs: 200, memoryMb: 64 })).rejects.toThrow('/nowhere.ts')
+  await expect(startLimitedThread(new URL('file:///nowhere.ts'), { deadlineMs: 200, memoryMb: 64 })).rejects.toThrow(
+    '/nowhere.ts',
+  )
 })

@@ -14,6 +14,10 @@ test('compiled code and bundles that nothing has used for 30 days are removed, a
       'compiled/v24-x64/read lately': [1, 31],
       'workflows/old.js': [40, 40],
       'workflows/new.js': [2, 2],
+      'code/old/main.js': [40, 40],
+      'code/old/chunks/a.js': [31, 40],
+      'code/used/main.js': [1, 40],
+      'code/used/chunks/unread.js': [40, 40],
       'toolchains/old': [400, 400],
     } as const
     for (const [path, [readDays, writtenDays]] of Object.entries(files)) {
@@ -21,9 +25,11 @@ test('compiled code and bundles that nothing has used for 30 days are removed, a
       await writeFile(join(cache, path), 'x')
       await utimes(join(cache, path), daysAgo(readDays), daysAgo(writtenDays))
     }
+    for (const version of ['old', 'used']) await utimes(join(cache, 'code', version), daysAgo(40), daysAgo(40))
     await removeUnusedCode(cache, now)
     const left = (await readdir(cache, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
-    expect(left.map(({ name }) => name).sort()).toEqual(['new.js', 'old', 'read lately'])
+    expect(left.map(({ name }) => name).sort()).toEqual(['main.js', 'new.js', 'old', 'read lately', 'unread.js'])
+    expect(await readdir(join(cache, 'code'))).toEqual(['used'])
     await removeUnusedCode(join(cache, 'missing'), now)
   } finally {
     await rm(cache, { recursive: true })

@@ -1,9 +1,10 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Child, startChild } from '../../infra/local/child.ts'
 import { openProcessRecords } from '../../infra/local/records.ts'
@@ -21,11 +22,20 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true, force: true }))
 
+async function bundled(name: string): Promise<string> {
+  await promisify(execFile)(process.execPath, [program('../../infra/local/bundle-code.ts'), program(name), join(dir, 'bundle')])
+  return join(dir, 'bundle', 'main.mjs')
+}
+
 const runs = async (pid: number) => (await processIdentity(pid)) !== undefined
 
-async function startStuck(signal?: AbortSignal, onSpawn?: (pid: number) => Promise<void>): Promise<Child> {
+async function startStuck(
+  signal?: AbortSignal,
+  onSpawn?: (pid: number) => Promise<void>,
+  file = program('stuck-process.ts'),
+): Promise<Child> {
   const child = await startChild({
-    command: [process.execPath, program('stuck-process.ts')],
+    command: [process.execPath, file],
     env: {},
     logFile,
     signal,
@@ -38,33 +48,37 @@ async function startStuck(signal?: AbortSignal, onSpawn?: (pid: number) => Promi
   return child
 }
 
-test('a process whose event loop stands still is ended, says where it stood, and is started again', async () => {
-  const said: string[] = []
-  const records = await openProcessRecords(join(dir, 'run'))
-  const options = { records, report: (line: string) => void said.push(line), logDir: dir, signal: new AbortController().signal }
-  const pids: number[] = []
-  await using _supervised = await supervise(
-    'stuck',
-    async (signal) => {
-      const child = await startStuck(signal)
-      pids.push(child.pid)
-      return child
-    },
-    options,
-  )
-  process.kill(pids[0] as number, 'SIGUSR2')
-  await waitUntil('the second process', () => pids.length === 2, { timeoutMs: 60_000 })
-  expect(said[0]).toBe(`stuck ended (SIGKILL); starting it again in 0.25 s (restart 1). Its log: ${dir}/stuck.log`)
-  const line = JSON.parse((await readFile(logFile, 'utf8')).trimEnd()) as {
-    process: string
-    still_ms: number
-    stack: string[]
-    msg: string
-  }
-  expect(line).toMatchObject({ level: 60, process: 'stuck', msg: 'the event loop stood still; the process was ended' })
-  expect(line.still_ms).toBeGreaterThanOrEqual(1000)
-  expect(line.stack[0]).toMatch(/^blockForEver .*stuck-process\.ts:\d+$/)
-})
+test.each(['sources', 'a bundle'])(
+  'a process of %s whose event loop stands still is ended, says where it stood, and is started again',
+  async (code) => {
+    const file = code === 'sources' ? program('stuck-process.ts') : await bundled('stuck-process.ts')
+    const said: string[] = []
+    const records = await openProcessRecords(join(dir, 'run'))
+    const options = { records, report: (line: string) => void said.push(line), logDir: dir, signal: new AbortController().signal }
+    const pids: number[] = []
+    await using _supervised = await supervise(
+      'stuck',
+      async (signal) => {
+        const child = await startStuck(signal, undefined, file)
+        pids.push(child.pid)
+        return child
+      },
+      options,
+    )
+    process.kill(pids[0] as number, 'SIGUSR2')
+    await waitUntil('the second process', () => pids.length === 2, { timeoutMs: 60_000 })
+    expect(said[0]).toBe(`stuck ended (SIGKILL); starting it again in 0.25 s (restart 1). Its log: ${dir}/stuck.log`)
+    const line = JSON.parse((await readFile(logFile, 'utf8')).trimEnd()) as {
+      process: string
+      still_ms: number
+      stack: string[]
+      msg: string
+    }
+    expect(line).toMatchObject({ level: 60, process: 'stuck', msg: 'the event loop stood still; the process was ended' })
+    expect(line.still_ms).toBeGreaterThanOrEqual(1000)
+    expect(line.stack[0]).toMatch(/^blockForEver .*stuck-process\.ts:\d+$/)
+  },
+)
 
 test('a process that is stopped for longer than that goes on afterwards', async () => {
   await using child = await startStuck()
