@@ -77,8 +77,8 @@ const build = await rolldown({
   },
 })
 const temporary = `${folder}.${pid}`
-await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
 try {
+  await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
   await build.write({
     dir: temporary,
     format: 'esm',
@@ -91,7 +91,11 @@ try {
   })
   await rename(temporary, folder)
 } catch (error) {
-  await rm(temporary, { recursive: true, force: true })
+  await rm(temporary, { recursive: true, force: true }).catch(() => undefined)
+  const { code, message } = error as NodeJS.ErrnoException
   // another start has made it meanwhile
-  if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error
+  if (code !== 'ENOTEMPTY') {
+    process.stderr.write(message)
+    process.exitCode = 1
+  }
 }

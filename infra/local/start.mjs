@@ -1,7 +1,7 @@
 import './source-maps.mjs'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, statSync, utimesSync } from 'node:fs'
+import { existsSync, readdirSync, statSync, utimes } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { env, execPath, stdout } from 'node:process'
@@ -35,15 +35,18 @@ function versionOfCode() {
 
 /** Makes the bundle when this version has none yet. Without a writable cache the sources run, with 100 MiB more of memory. */
 function openBundle() {
+  if (existsSync(bundle)) {
+    // for unused-cache.ts
+    utimes(bundle, new Date(), new Date(), () => undefined)
+    return true
+  }
+  stdout.write('bundling the code of this version\n')
+  const bundling = [join(import.meta.dirname, 'bundle-code.ts'), entry, bundle]
   try {
-    if (existsSync(bundle)) utimesSync(bundle, new Date(), new Date())
-    else {
-      stdout.write('bundling the code of this version\n')
-      execFileSync(execPath, [join(import.meta.dirname, 'bundle-code.ts'), entry, bundle])
-    }
+    execFileSync(execPath, bundling, { stdio: ['ignore', 'inherit', 'pipe'] })
     return true
   } catch (error) {
-    stdout.write(`running the sources, because their bundle cannot be made: ${error.message}\n`)
+    stdout.write(`running the sources, because their bundle cannot be made: ${error.stderr ?? error.message}\n`)
     return false
   }
 }

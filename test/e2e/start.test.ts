@@ -7,9 +7,11 @@ import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { execa } from 'execa'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reachableFolder } from '../../infra/local/place.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
+import { startGitServer } from '../infra/git-server.ts'
 import { platformPorts } from '../ports.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -46,6 +48,7 @@ async function start(): Promise<Started> {
     env: {
       ...process.env,
       PLINTH_DATA_DIR: join(dir, 'data'),
+      PLINTH_ALLOW_PRIVATE_GIT: 'true',
       ...ports.settings,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -65,30 +68,54 @@ async function stop(): Promise<void> {
   await started.exited
 }
 
+interface Got {
+  readonly status: number | undefined
+  readonly type: string | undefined
+  readonly encoding: string | undefined
+  readonly page: string
+}
+
 /** `*.localhost` does not resolve in Node, so the address is given and the name goes into Host and SNI. */
-async function get(url: string): Promise<{ status: number | undefined; type: string | undefined; page: string }> {
+async function get(url: string, headers: Record<string, string> = {}): Promise<Got> {
   const { hostname, protocol, port, pathname } = new URL(url)
-  const options = { host: '127.0.0.1', port, path: pathname, headers: { host: `${hostname}:${port}` } }
+  const options = { host: '127.0.0.1', port, path: pathname, headers: { ...headers, host: `${hostname}:${port}` } }
   const outgoing =
     protocol === 'https:'
       ? httpsRequest({ ...options, servername: hostname, ca: await readFile(started.line('CA certificate')) })
       : httpRequest(options)
   outgoing.end()
   const [response] = await once(outgoing, 'response')
-  return { status: response.statusCode, type: response.headers['content-type'], page: await text(response) }
+  const { 'content-type': type, 'content-encoding': encoding } = response.headers
+  return { status: response.statusCode, type, encoding, page: await text(response) }
 }
 
 /** Sends a folder with the printed line, and waits until its deploy has ended. */
 async function deploy(folder: string): Promise<{ status: string; error: string | null; build_mode: string }> {
   const { stdout } = await execa('bash', ['-c', started.deployLine.replace('<folder>', folder)])
-  const { id } = JSON.parse(stdout) as { id: string }
-  const authorization = `Bearer ${started.line('Demo key')}`
+  return await ended((JSON.parse(stdout) as { id: string }).id)
+}
+
+async function ended(deployId: string): Promise<{ status: string; error: string | null; build_mode: string }> {
   for (;;) {
-    const response = await fetch(`${started.line('API')}/api/v1/deploys/${id}`, { headers: { authorization } })
-    const deploy = (await response.json()) as { status: string; error: string | null; build_mode: string }
+    const deploy = await call(`GET /api/v1/deploys/${deployId}`)
     if (!['queued', 'building', 'ready'].includes(deploy.status)) return deploy
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
+}
+
+async function call(endpoint: string, json?: unknown): Promise<any> {
+  const [method = '', path = ''] = endpoint.split(' ')
+  const response = await fetch(started.line('API') + path, {
+    method,
+    headers: {
+      authorization: `Bearer ${started.line('Demo key')}`,
+      ...(json !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(json !== undefined && { body: JSON.stringify(json) }),
+  })
+  const body: any = await response.json()
+  if (!response.ok) throw new Error(`${endpoint}: ${response.status} ${JSON.stringify(body)}`)
+  return body
 }
 
 async function folderWith(files: Record<string, string>): Promise<string> {
@@ -187,6 +214,34 @@ test('B01 B03 B05: a Vite React project as its own generator makes it is built o
   expect(await get(site + script)).toMatchObject({ status: 200, type: expect.stringContaining('javascript') })
   expect((await get(`https://plinth-demo.plinth.localhost:${ports.https}/marker.txt`)).page).toBe('from vite')
 }, 300_000)
+
+describe('the programs that a process of npm start starts run too', () => {
+  let siteId: string
+  let url: string
+  beforeAll(async () => {
+    const site = await call('POST /api/v1/sites', { name: 'programs', subdomain: 'programs' })
+    siteId = site.id
+    url = site.url
+  })
+
+  test('a repository is fetched, and its text is compressed', async () => {
+    await using server = await startGitServer()
+    server.repository('site').pushFiles({ 'index.html': '<p>from git</p>'.repeat(500) })
+    await call(`PUT /api/v1/sites/${siteId}/git`, { repo_url: `${server.origin}/site.git` })
+    const { id } = await call(`POST /api/v1/sites/${siteId}/git/deploy`)
+    expect(await ended(id)).toMatchObject({ status: 'active', error: null })
+    expect((await get(`${url}/`)).page).toContain('from git')
+    await expect.poll(async () => (await get(`${url}/`, { 'accept-encoding': 'br' })).encoding).toBe('br')
+  })
+
+  test('an image is resized', async () => {
+    const image = await sharp({ create: { width: 2000, height: 500, channels: 3, background: '#c00' } })
+      .png()
+      .toBuffer()
+    const { brand } = await call(`PATCH /api/v1/sites/${siteId}/access/brand`, { logo_base64: image.toString('base64') })
+    expect(brand.logo_url).toBe(`${url}/__svc/brand/logo.webp`)
+  })
+})
 
 test('npm run project:create makes a project and prints its first key once', async () => {
   const create = (...args: string[]) =>
