@@ -1,7 +1,12 @@
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/longest-first.ts'
 
-const oneProcess = ['api', 'client', 'core', 'db', 'edge'].map((folder) => `test/${folder}/**/*.test.ts`)
+const filesIn = (...folders: string[]) => folders.map((folder) => `test/${folder}/**/*.test.ts`)
+/** Loading the stack and compiling its hot functions takes longer than most of these files. */
+const shared = {
+  'long files': filesIn('infra', 'runner', 'workflows'),
+  'short files': filesIn('api', 'client', 'core', 'db', 'edge'),
+}
 
 // biome-ignore lint/style/noDefaultExport: vitest reads the default export
 export default defineConfig({
@@ -20,10 +25,9 @@ export default defineConfig({
     // files wait for timers, disks and other programs for about half of their time
     maxWorkers: 4,
     projects: [
-      // these look at their process, its children and its memory
-      { test: { name: 'own process', include: ['test/**/*.test.ts'], exclude: oneProcess } },
-      // loading the stack and compiling its hot functions takes longer than most of these files; they begin when no file of the others waits
-      { test: { name: 'shared process', include: oneProcess, isolate: false } },
+      { test: { name: 'own process', include: ['test/**/*.test.ts'], exclude: Object.values(shared).flat() } },
+      // one process for both would grow to 1.4 GB
+      ...Object.entries(shared).map(([name, include]) => ({ test: { name, include, isolate: false } })),
     ],
   },
 })

@@ -59,7 +59,7 @@ const ownMaps: Plugin = {
     for (const [name, file] of Object.entries(files)) {
       if (!name.includes(libraries)) continue
       if (file.type === 'asset') delete files[name]
-      else file.code = file.code.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '')
+      else file.code = file.code.replace(/\n\/\/# sourceMappingURL=.*/, '')
     }
   },
 }
