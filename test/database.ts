@@ -27,7 +27,8 @@ export async function createDatabase(): Promise<TestDatabase> {
     url: databaseUrl(inject('postgres'), name),
     async forbidConnections(forbidden) {
       await run(`alter database ${name} with allow_connections ${!forbidden}`)
-      if (forbidden) await run(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+      // and waits: on a busy machine a server process lives on for a while, and its connection would break under a later query
+      if (forbidden) await run(`select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = '${name}'`)
     },
     [Symbol.asyncDispose]: () => run(`drop database ${name} with (force)`),
   }
