@@ -1,4 +1,4 @@
-import { readdir, rm, stat } from 'node:fs/promises'
+import { readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -18,10 +18,18 @@ export async function removeUnusedCode(cacheDir: string, now: Date): Promise<voi
   for (const version of await readdir(join(cacheDir, bundles)).catch(() => [])) {
     const folder = join(cacheDir, bundles, version)
     // a start writes the time of the folder; reading its names, as here, is not a use
-    const { mtimeMs } = await stat(folder)
+    const { mtimeMs } = await stat(folder).catch(() => ({ mtimeMs: Infinity }))
     const uses = await Promise.all((await filesIn(folder)).map(lastUse))
-    if (Math.max(mtimeMs, ...uses) < before) await rm(folder, { recursive: true, force: true })
+    if (Math.max(mtimeMs, ...uses) < before) await removeFolder(folder)
   }
+}
+
+/** A start takes a folder that is there for a whole bundle, so it goes at once, also when this process is killed meanwhile. */
+async function removeFolder(folder: string): Promise<void> {
+  const removed = folder.endsWith('.removed') ? folder : `${folder}.removed`
+  // another start may remove it at the same time
+  await rename(folder, removed).catch(() => undefined)
+  await rm(removed, { recursive: true, force: true })
 }
 
 async function filesIn(folder: string): Promise<string[]> {

@@ -16,6 +16,7 @@ test('compiled code and bundles that nothing has used for 30 days are removed, a
       'workflows/new.js': [2, 2],
       'code/old/main.js': [40, 40],
       'code/old/chunks/a.js': [31, 40],
+      'code/removed by half.removed/chunks/a.js': [40, 40],
       'code/used/main.js': [1, 40],
       'code/used/chunks/unread.js': [40, 40],
       'toolchains/old': [400, 400],
@@ -25,7 +26,8 @@ test('compiled code and bundles that nothing has used for 30 days are removed, a
       await writeFile(join(cache, path), 'x')
       await utimes(join(cache, path), daysAgo(readDays), daysAgo(writtenDays))
     }
-    for (const version of ['old', 'used']) await utimes(join(cache, 'code', version), daysAgo(40), daysAgo(40))
+    for (const version of ['old', 'used', 'removed by half.removed'])
+      await utimes(join(cache, 'code', version), daysAgo(40), daysAgo(40))
     await removeUnusedCode(cache, now)
     const left = (await readdir(cache, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
     expect(left.map(({ name }) => name).sort()).toEqual(['main.js', 'new.js', 'old', 'read lately', 'unread.js'])
