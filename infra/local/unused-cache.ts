@@ -24,7 +24,7 @@ export async function removeUnusedCode(cacheDir: string, now: Date): Promise<voi
   }
 }
 
-/** A start takes a folder that is there for a whole bundle, so it goes at once, also when this process is killed meanwhile. */
+/** A start takes a folder that is there for a whole bundle, so it goes at once, even if this process is killed here. */
 async function removeFolder(folder: string): Promise<void> {
   const removed = folder.endsWith('.removed') ? folder : `${folder}.removed`
   // another start may remove it at the same time

@@ -1,8 +1,8 @@
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
+import { asciiScript } from '../ascii-script.ts'
 
 // Prints the script that runs inside the workflow sandbox: `node bundle-process.ts <path of the definitions>`.
-// A worker keeps the script in two threads, so it is kept small: the source map has the lines of the sources and not their text, and every
-// character is ASCII, because V8 keeps a string with any other as two bytes for each.
+// A worker keeps the script in two threads, so it is kept small: ASCII, and with the lines of the sources in its map, not their text.
 
 const [, , workflowsPath = ''] = process.argv
 const { code } = await bundleWorkflowCode({
@@ -10,4 +10,4 @@ const { code } = await bundleWorkflowCode({
   logger: new DefaultLogger('WARN'),
   webpackConfigHook: (config) => ({ ...config, devtool: 'inline-nosources-source-map' }),
 })
-process.stdout.write(code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`))
+process.stdout.write(asciiScript(code))

@@ -7,6 +7,7 @@ import { replaceFile } from '../replace-file.ts'
 
 const run = promisify(execFile)
 const program = join(import.meta.dirname, 'bundle-process.ts')
+const shortener = join(import.meta.dirname, '..', 'ascii-script.ts')
 /** npm's list of installed packages and their versions. */
 const installed = join(import.meta.dirname, '..', '..', 'node_modules', '.package-lock.json')
 const maxBundleBytes = 64 * 1024 * 1024
@@ -40,7 +41,7 @@ async function hashSources({ entry, folders }: WorkflowSources): Promise<string>
   const listed = await Promise.all(
     folders.map(async (folder) => (await readdir(folder, { recursive: true })).map((name) => resolve(folder, name))),
   )
-  const files = [program, installed, ...listed.flat().filter((path) => path.endsWith('.ts'))].sort()
+  const files = [program, shortener, installed, ...listed.flat().filter((path) => path.endsWith('.ts'))].sort()
   const hash = createHash('sha256').update(entry)
   for (const [index, content] of (await Promise.all(files.map((file) => readFile(file)))).entries())
     hash.update(`\0${files[index]}\0${content.length}\0`).update(content)
