@@ -56,8 +56,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   await migrate(template.db)
   const config = loadConfig()
   const { cacheDir } = config
-  // each test file is a process of its own, and would compile the same packages
-  process.env['NODE_COMPILE_CACHE'] = join(dir, 'compiled')
+  // each process of tests would compile the same packages
+  process.env['NODE_COMPILE_CACHE'] = join(cacheDir, 'compiled')
   const report = (line: string) => process.stdout.write(`${line}\n`)
   const [temporal, , buildTools, bundle] = await Promise.all([
     findTool('temporal', { cacheDir, report }),
