@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
-import { open, rename } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { open, readdir, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 
 interface ReplaceOptions {
   /** Permissions, less the umask. */
@@ -31,12 +31,20 @@ async function writeDurably(path: string, content: string | Uint8Array, mode: nu
 }
 
 /** Makes the names in a folder durable. */
-export async function flushFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
+export const flushFolder = (path: string): Promise<void> => flush(path)
+
+/** Makes all that is in a folder durable. */
+export async function flushTree(path: string): Promise<void> {
+  for (const name of await readdir(path, { recursive: true })) await flush(join(path, name))
+  await flush(path)
+}
+
+async function flush(path: string): Promise<void> {
+  const file = await open(path, 'r')
   try {
-    await folder.sync()
+    await file.sync()
   } finally {
-    await folder.close()
+    await file.close()
   }
 }
 
