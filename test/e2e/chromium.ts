@@ -28,7 +28,7 @@ const axeSource = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.m
 /** What axe finds on a page: each rule that is broken, with the elements that break it. */
 export async function axeFindings(page: Page): Promise<readonly (readonly [rule: string, elements: readonly string[]])[]> {
   await page.evaluate(axeSource)
-  // axe describes every element that passes too, unless it is told whose results are read
+  // by default axe describes every element that passes, too
   const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as AxeResults
   return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])
 }
