@@ -98,6 +98,8 @@ export const spamPeriodMs = 30 * 24 * 3_600_000
 
 /** The memory of a JSON body besides its long strings, such as the contents of files: enough for 2,000 entries with long paths. */
 export const maxKeptJsonBytes = 8 * MB
+/** The connection of a visitor who takes nothing of an answer for so long is closed. A phone in a tunnel pauses for more than 15 s. */
+export const stalledVisitMs = 60_000
 /** A body may arrive at any pace for this long; from then on it must keep up the minimum average below. */
 export const slowBodyGraceMs = 10_000
 export const minBodyBytesPerSecond = 8 * KB

@@ -43,6 +43,8 @@ export function createDeliveries({ deliveryTokens, downloadCounts, content }: De
       }
       const file = files.find((file) => file.id === id)
       if (!file) return missing()
+      // only the edge itself knows whether a download was complete
+      exchange.caddySends = false
       if (isWhole(exchange)) exchange.res.once('finish', () => count(exchange, file))
       return sendFile(exchange, content, downloadOf(file), 200)
     },

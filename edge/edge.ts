@@ -1,3 +1,4 @@
+import { stalledVisitMs } from '../core/limits.ts'
 import { acmeAccount } from '../infra/acme/account.ts'
 import type { Cas } from '../infra/cas/cas.ts'
 import { createDeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
@@ -18,10 +19,10 @@ import { openTraffic } from './traffic/traffic.ts'
 
 /**
  * Visitors send no bodies. A visitor who reads nothing for a minute holds an open file and at most 128 KiB, or 512 KiB for up to 64 visitors
- * who kept up before. The limit is not shorter, because a phone in a tunnel pauses for more than 15 s. `address-limit.ts` limits the requests and
- * the large files that one address has under way at once. Caddy in front has the same limit.
+ * who kept up before. `address-limit.ts` limits the requests and the large files that one address has under way at once. Caddy in front has the
+ * same limit for what it sends by itself.
  */
-export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: 60_000 }
+export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: stalledVisitMs }
 
 export interface EdgeOptions {
   /** Sites are `<subdomain>.<platformDomain>`. */
@@ -35,6 +36,8 @@ export interface EdgeOptions {
   /** Keeps routes and certificates for a start without PostgreSQL. */
   readonly snapshotDir: string
   readonly listen: Listen
+  /** Whether Caddy is in front and sends large files of the storage by itself. */
+  readonly caddySends?: boolean | undefined
   /** When undefined, HTTP-01 challenges are not answered, Caddy gets no certificates, and no permanent link and no link to a file opens, and no visit passes. */
   readonly certificates?: EdgeCertificates | undefined
   /** Where hits wait until they are counted in PostgreSQL. When undefined, or without `certificates`, nothing is counted. */
@@ -66,7 +69,7 @@ const getterLimits: ServerLimits = { requestTimeoutMs: 10_000 }
 
 /** Serves the routes of the snapshot at once, then follows the database. Ready when this returns; disposing drains. */
 export async function openEdge(options: EdgeOptions): Promise<Edge> {
-  const { platformDomain, baseUrl, previewUrl, log } = options
+  const { platformDomain, baseUrl, previewUrl, caddySends, log } = options
   await using opened = new AsyncDisposableStack()
   const routes = opened.use(await openRouteTable(options))
   const certificates = opened.use(await openCertificateTable(options))
@@ -81,7 +84,8 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   if (traffic) opened.use(traffic)
   const tokens = { permanentTokens, deliveryTokens, visits }
   const hosts = { platformDomain, baseUrl, previewUrl }
-  const handler = createHandler({ ...hosts, ...tokens, routes, content, downloadCounts, isSecured, thumbprint, traffic, log })
+  const sources = { routes, content, downloadCounts, isSecured, thumbprint }
+  const handler = createHandler({ ...hosts, ...tokens, ...sources, caddySends, traffic, log })
   const server = opened.use(await openServer(handler, options.listen, edgeLimits))
   const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
   opened.use(

@@ -36,6 +36,8 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
   readonly isSecured?: ((host: string) => boolean) | undefined
   /** The thumbprint of the ACME account. When undefined, challenges are not answered. */
   readonly thumbprint?: string | undefined
+  /** Whether Caddy is in front and sends large files of the storage by itself. */
+  readonly caddySends?: boolean | undefined
   /** When undefined, nothing is counted. */
   readonly traffic?: Traffic | undefined
   readonly log: Logger
@@ -43,7 +45,7 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
 
 /** Answers visitors of sites. Each request looks up its route once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
-  const { log, traffic } = options
+  const { log, traffic, caddySends = false } = options
   const downloads = createAddressLimit(maxDownloadsOfAddress)
   const requests = createAddressLimit(maxRequestsOfAddress)
   const answer = createAnswer(options)
@@ -56,7 +58,8 @@ export function createHandler(options: HandlerOptions): RequestListener {
     else sendPage(exchange, pages.tryAgain)
   }
   return (req, res) => {
-    const exchange: Exchange = { req, res, downloads, overlay: undefined, traffic, siteId: undefined, compressed: false }
+    const of = { overlay: undefined, traffic, siteId: undefined, compressed: false }
+    const exchange: Exchange = { req, res, downloads, caddySends, ...of }
     if (log.isLevelEnabled('debug')) logAnswer(exchange, log)
     if (requests.isFull(req)) return sendPage(exchange, pages.tooManyRequests)
     try {

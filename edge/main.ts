@@ -18,6 +18,7 @@ await runMain('edge', async () => {
     snapshotDir: join(config.dataDir, 'edge'),
     trafficDir: join(config.dataDir, 'edge', 'traffic'),
     listen: { path: config.sockets.edge },
+    caddySends: true,
     certificates: {
       secretKey: required(config.secretKey, 'PLINTH_SECRET_KEY'),
       listen: { port: required(config.acme.certificatesPort, 'PLINTH_CERTIFICATES_PORT') },

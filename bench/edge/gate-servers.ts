@@ -13,7 +13,7 @@ export async function startGateServers({ files, dir, stack }: Place): Promise<Me
   const program = join(import.meta.dirname, 'plinth-server.ts')
   const epoch = randomUUID()
   const open = stack.use(await startServer(program, files, join(dir, 'open.sock')))
-  const closed = stack.use(await startServer(program, files, join(dir, 'closed.sock'), epoch))
+  const closed = stack.use(await startServer(program, files, join(dir, 'closed.sock'), '', epoch))
   const visit = createVisits(benchKey).issue(
     { site_id: 'bench', host, epoch },
     { subject: anybody, generation: 0, consent: 0, until: new Date(Date.now() + hour) },

@@ -19,16 +19,16 @@ import { noTerms } from '../../services/feeds/locks.ts'
 import { benchKey } from './key.ts'
 
 // The edge with one site, `bench.plinth.test`, that has the files of a folder. Listens on a unix socket and on a port, which it prints.
-//   node bench/edge/plinth-server.ts <folder> <socket> [<epoch of the lock>] [<database> <site id>]
-// The folder may have a `_redirects`. With an epoch, the site is closed with a password. With a database, requests are counted there.
+//   node bench/edge/plinth-server.ts <folder> <socket> [<storage> [<epoch of the lock>] [<database> <site id>]]
+// The folder may have a `_redirects`. Behind a Caddy, the storage is the one that it knows. With an epoch, the site is closed with a password. With a database, requests are counted there.
 
-const [, , folder = '', socket = '', epoch = '', databaseUrl = '', site_id = 'bench'] = process.argv
+const [, , folder = '', socket = '', storage = '', epoch = '', databaseUrl = '', site_id = 'bench'] = process.argv
 const platformDomain = 'plinth.test'
 
 await using opened = new AsyncDisposableStack()
 const dir = await mkdtemp(join(tmpdir(), 'plinth-bench-'))
 opened.defer(() => rm(dir, { recursive: true }))
-const cas = await openDiskCas(join(dir, 'cas'))
+const cas = await openDiskCas(storage || join(dir, 'cas'))
 const found = await readdir(folder, { recursive: true, withFileTypes: true })
 const paths = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 const files = paths.map(async (path) => ({ path: path.slice(folder.length + 1), ...(await cas.put(await readFile(path))) }))
@@ -71,8 +71,8 @@ const urls = { baseUrl: 'http://base.test', previewUrl: 'http://preview.test' }
 const counting = { dir: join(dir, 'traffic'), databaseUrl, secretKey: benchKey, log }
 const traffic = databaseUrl === '' ? undefined : opened.use(openTraffic(counting))
 const visits = createVisits(benchKey)
-const handler = createHandler({ platformDomain, ...urls, routes, content: openContent(cas), visits, traffic, log })
-opened.use(await openServer(handler, { path: socket }, edgeLimits))
-const { port } = opened.use(await openServer(handler, { port: 0 }, edgeLimits))
+const options = { platformDomain, ...urls, routes, content: openContent(cas), visits, traffic, log }
+opened.use(await openServer(createHandler({ ...options, caddySends: true }), { path: socket }, edgeLimits))
+const { port } = opened.use(await openServer(createHandler(options), { port: 0 }, edgeLimits))
 process.stdout.write(`${port}\n`)
 await once(process, 'SIGTERM')

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Config } from '../../infra/config.ts'
 import { startChild } from '../../infra/local/child.ts'
 import { freePort } from '../../infra/local/ports.ts'
@@ -132,7 +133,7 @@ export async function startBehindCaddy(
   await mkdir(dataDir)
   const config: Config = await platformConfig(dataDir, { PLINTH_PLATFORM_DOMAIN: host.replace(/^bench\./, '') })
   await startPlatformCaddy(stack, config)
-  const direct = stack.use(await startServer(program, files, config.sockets.edge, ...more))
+  const direct = stack.use(await startServer(program, files, config.sockets.edge, fileURLToPath(config.storage.url), ...more))
   return [
     { name, http: direct.port },
     { name: `Caddy → ${name}`, http: config.http.port, https: config.http.httpsPort },

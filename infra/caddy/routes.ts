@@ -1,10 +1,11 @@
 import { deliveryPath } from '../../core/delivery-files.ts'
 import type { ErrorCode } from '../../core/errors.ts'
-import { smallBodyBytes } from '../../core/limits.ts'
+import { smallBodyBytes, stalledVisitMs } from '../../core/limits.ts'
 import { gatePaths } from '../../core/visits.ts'
 import { challengePath } from '../acme/account.ts'
 import type { Config } from '../config.ts'
 import { apiHosts, platformNames } from './names.ts'
+import { sendsStoredObjects } from './stored-objects.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -63,7 +64,8 @@ export function routes(config: Config): Json[] {
   const api = proxyTo(config, config.sockets.api)
   const forms = proxyTo(config, config.sockets.api, { max_conns_per_host: maxFormConnections })
   // the whole of most files in one or two pieces instead of three: a tenth of the requests a second at 40 KiB
-  const edge = proxyTo(config, config.sockets.edge, { read_buffer_size: 16 * 1024 })
+  const toEdge = proxyTo(config, config.sockets.edge, { read_buffer_size: 16 * 1024 })
+  const edge = { ...toEdge, handle_response: [sendsStoredObjects(config, stalledVisitMs)] }
   const hosts = apiHosts(config)
   return [
     {
@@ -136,7 +138,7 @@ function proxyTo({ http }: Config, socket: string, transport: Json = {}): Json {
   }
 }
 
-/** The response while a process is away: never cached, and never a 404. */
+/** The response while a process is away, or when Caddy cannot read the object that it was to send: never cached, and never a 404. */
 export function errorRoutes(config: Config): Json[] {
   const answer = (headers: Json, body: string) => ({
     handler: 'static_response',
@@ -146,13 +148,23 @@ export function errorRoutes(config: Config): Json[] {
   })
   const starting = { message: 'the API is starting or restarting; try again in a few seconds' }
   const away = { vars: { '{http.error.status_code}': ['502', '503', '504'] } }
+  const unreadable = { vars: { '{http.error.status_code}': ['403', '404', '500'] } }
   return [
     {
       match: [{ ...away, host: apiHosts(config) }],
       handle: [answer(errorHeaders('unavailable'), JSON.stringify(starting))],
       terminal: true,
     },
-    { match: [away], handle: [answer({ 'Content-Type': ['text/html; charset=utf-8'] }, unavailablePage)], terminal: true },
+    // the headers of the object have been copied by then
+    {
+      match: [unreadable],
+      handle: [{ handler: 'headers', response: { delete: ['ETag', 'Content-Encoding', 'Accept-Ranges'] } }],
+    },
+    {
+      match: [away, unreadable],
+      handle: [answer({ 'Content-Type': ['text/html; charset=utf-8'] }, unavailablePage)],
+      terminal: true,
+    },
   ]
 }
 

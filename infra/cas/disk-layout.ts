@@ -17,11 +17,17 @@ export interface Layout {
   readonly madeFolders: Set<string>
 }
 
-export const pathIn = (root: string, sha256: string) => `${root}/objects/${sha256.slice(0, 2)}/${sha256.slice(2)}`
+export const objectsIn = (root: string) => `${root}/objects`
+
+/** The name of the file of an object, or of a variant of it, below {@link objectsIn}. */
+export const fileName = (sha256: string, encoding?: Encoding) =>
+  `${sha256.slice(0, 2)}/${sha256.slice(2)}${encoding ? suffix[encoding] : ''}`
+
+export const pathIn = (root: string, sha256: string) => `${objectsIn(root)}/${fileName(sha256)}`
 
 export async function openLayout(root: string): Promise<Layout> {
   const incoming = join(root, 'incoming')
-  const objects = join(root, 'objects')
+  const objects = objectsIn(root)
   await mkdir(incoming, { recursive: true })
   await mkdir(objects, { recursive: true })
   const quarantine = join(root, 'quarantine')

@@ -16,7 +16,9 @@ import type { Traffic } from '../../edge/traffic/traffic.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { storeManifest } from '../../infra/cas/manifests.ts'
+import { openCas } from '../../infra/cas/open.ts'
 import { encodeBytes } from '../../infra/compression/encode-bytes.ts'
+import type { Config } from '../../infra/config.ts'
 import { createPermanentTokens } from '../../infra/crypto/permanent-tokens.ts'
 import { createVisits, type Visits } from '../../infra/crypto/visits.ts'
 import { type Listen, openServer } from '../../infra/listen.ts'
@@ -128,20 +130,24 @@ export interface TestEdgeOptions {
   readonly prepare?: (req: IncomingMessage) => void
   /** When absent, nothing is counted. */
   readonly traffic?: Traffic
+  /** The Caddy in front, which sends large files of the storage by itself. */
+  readonly behind?: { readonly config: Config }
 }
 
 /** An edge with a storage in a temporary folder and routes made by hand. */
 export async function openTestEdge(options: TestEdgeOptions = {}) {
-  const { limits, listen = { port: 0 }, wrap = (cas) => cas, readVisits = visits, prepare = () => undefined, traffic } = options
+  const { limits, wrap = (cas) => cas, readVisits = visits, prepare = () => undefined, traffic, behind } = options
+  const listen = options.listen ?? (behind ? { path: behind.config.sockets.edge } : { port: 0 })
   await using opened = new AsyncDisposableStack()
   const dir = await mkdtemp(join(tmpdir(), 'plinth-edge-'))
   opened.defer(() => rm(dir, { recursive: true }))
-  const cas = await openDiskCas(join(dir, 'cas'))
+  const cas = await (behind ? openCas(behind.config.storage.url) : openDiskCas(join(dir, 'cas')))
   const routes = opened.use(await openRouteTable({ platformDomain, snapshotDir: join(dir, 'routes'), log }))
   routes.setConnected(true)
   const content = openContent(wrap(cas), limits)
   const tokens = { permanentTokens, visits: readVisits }
-  const handler = createHandler({ platformDomain, baseUrl, previewUrl, routes, content, ...tokens, traffic, log })
+  const hosts = { platformDomain, baseUrl, previewUrl }
+  const handler = createHandler({ ...hosts, routes, content, ...tokens, caddySends: behind !== undefined, traffic, log })
   const prepared: RequestListener = (req, res) => {
     prepare(req)
     handler(req, res)
