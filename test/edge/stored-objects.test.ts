@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { maxDownloadsOfAddress } from '../../edge/address-limit.ts'
+import type { Traffic } from '../../edge/traffic/traffic.ts'
 import { pathIn } from '../../infra/cas/disk-layout.ts'
 import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import { openCaddy } from './caddy-edge.ts'
@@ -22,10 +23,12 @@ const host = `site.${platformDomain}`
 let stack: AsyncDisposableStack
 let caddy: Awaited<ReturnType<typeof openCaddy>>
 let edge: Awaited<ReturnType<typeof openTestEdge>>
+let counted: number[] = []
 beforeAll(async () => {
   stack = new AsyncDisposableStack()
   caddy = stack.use(await openCaddy())
-  edge = stack.use(await openTestEdge({ behind: caddy }))
+  const traffic: Traffic = { record: (_site, _req, _status, _type, bytes) => void counted.push(bytes) }
+  edge = stack.use(await openTestEdge({ behind: caddy, traffic }))
   const files = {
     'index.html': 'home',
     'small.bin': randomBytes(10),
@@ -91,6 +94,24 @@ test.each([
     if (status === 206) expect(answer.body.equals(large.subarray(5_000_000, 5_000_100))).toBe(true)
   },
 )
+
+test('K02: a download counts whole when it begins, and a part as far as it was sent', async () => {
+  counted = []
+  const download = async (more: Ask['headers'] = {}) => {
+    const outgoing = request({ port: caddy.port, path: '/large.bin', headers: { host, ...more }, agent: false })
+    outgoing.on('error', () => undefined).end()
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    response.on('error', () => undefined)
+    return outgoing
+  }
+  const whole = await download()
+  expect(counted).toEqual([large.length])
+  whole.destroy()
+  const part = await download({ range: 'bytes=0-' })
+  expect(counted).toHaveLength(1)
+  part.destroy()
+  await expect.poll(() => counted).toEqual([large.length, expect.toSatisfy((bytes) => bytes > 0 && bytes < large.length)])
+})
 
 test('an object that is not in the storage is 503, and no cache keeps it', async () => {
   const site = `missing.${platformDomain}`
