@@ -51,6 +51,8 @@ else await measureScale()
 async function measureScale(): Promise<void> {
   const few = await start({ ...many, sites: Math.min(10, many.sites) })
   const all = await start(many)
+  // a gigabyte that is still on its way to the disk would disturb the first rounds
+  execFileSync('sync')
   giveWay()
   // the first round fills the caches
   const times = new Map([few, all].map((edge) => [edge, [] as Float64Array[]]))

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { openRouteTable } from '../../edge/routes.ts'
 import { pathIn, suffix } from '../../infra/cas/disk-layout.ts'
 import { inParallel } from '../../infra/cas/files.ts'
@@ -23,6 +23,7 @@ export interface Sites {
 }
 
 const fileBytes = 4096
+const quick = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }
 
 export const subdomainOf = (site: number) => `site-${site}`
 
@@ -67,6 +68,7 @@ export async function makeSites(config: Config, { sites, files }: Sites, visits:
       if (!content) continue
       await write(sha256, content)
       await write(sha256, gzipSync(content, { level: 1 }), suffix.gzip)
+      await write(sha256, brotliCompressSync(content, quick), suffix.br)
     }
     const add = async (bytes: unknown) => {
       const manifest = bytes as Buffer
