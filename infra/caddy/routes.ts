@@ -148,7 +148,7 @@ export function errorRoutes(config: Config): Json[] {
   })
   const starting = { message: 'the API is starting or restarting; try again in a few seconds' }
   const away = { vars: { '{http.error.status_code}': ['502', '503', '504'] } }
-  const unreadable = { vars: { '{http.error.status_code}': ['403', '404', '500'] } }
+  const unreadable = { vars: { '{http.error.status_code}': ['403', '404', '500'] }, not: [{ host: apiHosts(config) }] }
   return [
     {
       match: [{ ...away, host: apiHosts(config) }],
