@@ -159,8 +159,9 @@ describe('issueCertificate', () => {
     await expect
       .poll(() => rowOf(run), soon)
       .toMatchObject({ tries: 1, error: expect.stringContaining('192.0.2.1'), order_id: run.order_id })
-    const query = handleOf(run).query<{ currentDetails?: string }>('__temporal_workflow_metadata')
-    expect((await query).currentDetails).toMatch(/try 1: .*192\.0\.2\.1[\s\S]*tried again at 20/)
+    // the row is written before the workflow goes on
+    const query = () => handleOf(run).query<{ currentDetails?: string }>('__temporal_workflow_metadata')
+    await expect.poll(async () => (await query()).currentDetails, soon).toMatch(/try 1: .*192\.0\.2\.1[\s\S]*tried again at 20/)
     expect(platform.authority.seen.filter(isOrder)).toEqual([])
     platform.zone.set('A', domain.domain, '127.0.0.1')
     expect(await ended(run, 'waited')).toMatchObject({ outcome: 'issued' })
