@@ -23,7 +23,7 @@ export const objectsIn = (root: string) => `${root}/objects`
 export const fileName = (sha256: string, encoding?: Encoding) =>
   `${sha256.slice(0, 2)}/${sha256.slice(2)}${encoding ? suffix[encoding] : ''}`
 
-export const pathIn = (root: string, sha256: string) => `${objectsIn(root)}/${fileName(sha256)}`
+export const pathIn = (root: string, sha256: string, encoding?: Encoding) => `${objectsIn(root)}/${fileName(sha256, encoding)}`
 
 export async function openLayout(root: string): Promise<Layout> {
   const incoming = join(root, 'incoming')

@@ -13,7 +13,7 @@ import { savesEnough, writeGzip } from './gzip.ts'
 /** Opens a read-only folder with the layout of a storage, such as a backup's. It may be absent, and need not have all objects. */
 export function openDiskCopy(root: string): Pick<Cas, 'open'> {
   return {
-    open: (sha256, encoding) => openFile(pathIn(root, sha256) + (encoding ? suffix[encoding] : '')),
+    open: (sha256, encoding) => openFile(pathIn(root, sha256, encoding)),
   }
 }
 

@@ -43,6 +43,15 @@ afterAll(() => stack.disposeAsync())
 const get = (path: string, headers?: Ask['headers'], method = 'GET') =>
   ask(caddy.port, path, { ...(headers && { headers }), method })
 
+/** Reads the headers and no more. */
+async function download(headers: Ask['headers'] = {}) {
+  const outgoing = request({ port: caddy.port, path: '/large.bin', headers: { host, ...headers }, agent: false })
+  outgoing.on('error', () => undefined).end()
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  response.on('error', () => undefined)
+  return { status: response.statusCode, leave: () => outgoing.destroy() }
+}
+
 test('V01: has the bytes, and the headers that a small file has', async () => {
   const [sent, small] = [await get('/large.bin'), await get('/small.bin')]
   expect(sent.status).toBe(200)
@@ -97,19 +106,12 @@ test.each([
 
 test('K02: a download counts whole when it begins, and a part as far as it was sent', async () => {
   counted = []
-  const download = async (more: Ask['headers'] = {}) => {
-    const outgoing = request({ port: caddy.port, path: '/large.bin', headers: { host, ...more }, agent: false })
-    outgoing.on('error', () => undefined).end()
-    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
-    response.on('error', () => undefined)
-    return outgoing
-  }
   const whole = await download()
   expect(counted).toEqual([large.length])
-  whole.destroy()
+  whole.leave()
   const part = await download({ range: 'bytes=0-' })
   expect(counted).toHaveLength(1)
-  part.destroy()
+  part.leave()
   await expect.poll(() => counted).toEqual([large.length, expect.toSatisfy((bytes) => bytes > 0 && bytes < large.length)])
 })
 
@@ -124,14 +126,7 @@ test('an object that is not in the storage is 503, and no cache keeps it', async
 })
 
 test('visitors of one address who stop reading are counted until they leave', async () => {
-  const stall = async () => {
-    const outgoing = request({ port: caddy.port, path: '/large.bin', headers: { host }, agent: false })
-    outgoing.on('error', () => undefined).end()
-    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
-    response.on('error', () => undefined)
-    return { status: response.statusCode, leave: () => outgoing.destroy() }
-  }
-  const stalled = await Promise.all(Array.from({ length: maxDownloadsOfAddress }, stall))
+  const stalled = await Promise.all(Array.from({ length: maxDownloadsOfAddress }, () => download()))
   expect(new Set(stalled.map(({ status }) => status))).toEqual(new Set([200]))
   expect((await get('/large.bin')).status).toBe(429)
   expect((await get('/')).status).toBe(200)
