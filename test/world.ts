@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, inject } from 'vitest'
 import { createAdmission } from '../api/admission.ts'
@@ -340,7 +341,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
         const deploy = await expectOk(`GET /api/v1/deploys/${deployId}`, { key })
         const wanted = deploy.activate ? ['active', 'superseded', 'failed'] : ['ready', 'failed']
         if (wanted.includes(deploy.status)) return deploy
-        await new Promise((resolve) => setTimeout(resolve, 20))
+        await pause(20)
       }
     },
     async certificateOf(host) {
@@ -354,6 +355,8 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       shiftMs += ms
     },
   }
+  // until it has read the routes, it answers 503 for every host
+  while (options.edge && (await made.visit('nothing')).status === 503) await pause(10)
   const owned = stack.move()
   return { ...made, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }
