@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { getCompileCacheDir } from 'node:module'
+import { dirname, join } from 'node:path'
 import type { Role } from '../../infra/config/setting.ts'
 import { deriveRunnerToken } from '../../infra/crypto/runner-token.ts'
 import { childEnvironment } from '../../infra/local/environment.ts'
@@ -21,11 +22,14 @@ export function openProcesses(w: World): Processes {
     apiUrl: w.base,
     runnerToken: deriveRunnerToken(secretKey),
   }
+  const compiled = getCompileCacheDir()
+  // without what was compiled before, each start takes half a second longer
+  const cache = compiled === undefined ? {} : { NODE_COMPILE_CACHE: dirname(compiled) }
   const running = new Map<Role, ChildProcess>()
 
   function start(role: Role): void {
     const main = join(import.meta.dirname, `../../${role === 'worker' ? 'workflows' : role}/main.ts`)
-    running.set(role, spawn(process.execPath, [main], { env: childEnvironment(config, role), stdio: 'ignore' }))
+    running.set(role, spawn(process.execPath, [main], { env: { ...childEnvironment(config, role), ...cache }, stdio: 'ignore' }))
   }
   async function kill(role: Role): Promise<void> {
     const child = running.get(role)
