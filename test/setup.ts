@@ -6,8 +6,7 @@ import { installRuntime } from '../infra/temporal/runtime.ts'
 // Workers run workflows on this thread: to start another for each world takes a sixth of a second of a processor. Processes that tests start
 // have theirs.
 process.env['TEMPORAL_DEBUG'] = '1'
-// On this thread the SDK would follow every promise of the tests too, to tell on request where a workflow waits: a quarter of the processor time
-// of a deploy.
+// on this thread the SDK would follow every promise of the tests too, to tell on request where a workflow waits
 promiseHooks.createHook = () => () => undefined
 
 // the SDK's logger can be chosen only before its first use
