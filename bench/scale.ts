@@ -54,7 +54,7 @@ async function measureScale(): Promise<void> {
   // a gigabyte that is still on its way to the disk would disturb the first rounds
   execFileSync('sync')
   giveWay()
-  // the first round fills the caches
+  // the first round warms up; the caches are full after about 100,000 requests
   const times = new Map([few, all].map((edge) => [edge, [] as Float64Array[]]))
   for (let round = 0; round <= rounds; round++) {
     const stolen = await watchStolen()

@@ -355,7 +355,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       shiftMs += ms
     },
   }
-  // until it has read the routes, it answers 503 for every host
+  // an edge that has not read the routes yet answers 503 for every host
   while (options.edge && (await made.visit('nothing')).status === 503) await pause(10)
   const owned = stack.move()
   return { ...made, [Symbol.asyncDispose]: () => owned.disposeAsync() }

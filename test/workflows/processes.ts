@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { getCompileCacheDir } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { Role } from '../../infra/config/setting.ts'
 import { deriveRunnerToken } from '../../infra/crypto/runner-token.ts'
 import { childEnvironment } from '../../infra/local/environment.ts'
@@ -22,9 +21,8 @@ export function openProcesses(w: World): Processes {
     apiUrl: w.base,
     runnerToken: deriveRunnerToken(secretKey),
   }
-  const compiled = getCompileCacheDir()
-  // without what was compiled before, each start takes half a second longer
-  const cache = compiled === undefined ? {} : { NODE_COMPILE_CACHE: dirname(compiled) }
+  // of all tests; without what was compiled before, each start takes half a second longer
+  const cache = { NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] }
   const running = new Map<Role, ChildProcess>()
 
   function start(role: Role): void {
