@@ -48,7 +48,7 @@ export const startThread = (data: ThreadData): Worker =>
   new Worker(new URL('./thread.ts', import.meta.url), {
     workerData: data,
     execArgv: [],
-    resourceLimits: { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 },
+    resourceLimits: { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 4 },
   })
 
 /**
