@@ -1,4 +1,4 @@
-import { type Db, prepareQuery } from '../infra/db/database.ts'
+import type { Db } from '../infra/db/database.ts'
 import type { RegisteredSignal, RegisteredStart } from '../workflows/contract/workflows.ts'
 import type { Tx } from './transact.ts'
 
@@ -24,7 +24,7 @@ export async function signalWorkflows(tx: Tx, signals: readonly RegisteredSignal
 
 /** Locks up to `limit` messages that no other relay holds, oldest first. A signal waits for the start of its workflow. */
 export async function lockWorkflowMessages(tx: Db, limit: number): Promise<readonly { id: string; message: unknown }[]> {
-  const query = tx
+  return await tx
     .selectFrom('workflow_starts')
     .select(['id', 'message'])
     .where((eb) =>
@@ -45,7 +45,7 @@ export async function lockWorkflowMessages(tx: Db, limit: number): Promise<reado
     .limit(limit)
     .forUpdate()
     .skipLocked()
-  return (await prepareQuery('lock_workflow_messages', query).execute(tx)).rows
+    .execute()
 }
 
 export async function deleteWorkflowMessages(tx: Db, ids: readonly string[]): Promise<void> {

@@ -1,23 +1,11 @@
 import { setMaxListeners } from 'node:events'
-import {
-  type Expression,
-  Kysely,
-  PostgresDialect,
-  type PostgresPool,
-  type PostgresPoolClient,
-  PostgresQueryCompiler,
-  sql,
-} from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, PostgresQueryCompiler, sql } from 'kysely'
 import pg from 'pg'
 import type { DB } from './schema.ts'
+import { sendStatement } from './statements.ts'
 
 /** The pool or a transaction; every query function takes one first. */
 export type Db = Kysely<DB>
-
-// bigint columns hold byte counts and versions, all far below 2^53
-pg.types.setTypeParser(pg.types.builtins.INT8, Number)
-// a date column is a calendar day, not an instant
-pg.types.setTypeParser(pg.types.builtins.DATE, (text) => text)
 
 /** Waits until a connection may be taken, and returns a function that reports its release. The signal ends the wait with its reason. */
 export type ConnectionPermit = (signal: AbortSignal) => Promise<() => void>
@@ -115,30 +103,12 @@ function impatient(pool: pg.Pool, silence: ReturnType<typeof createSilence>, per
   }
 }
 
-const preparedMark = '/* prepared '
-
-/**
- * Begins a statement that each connection plans once and then keeps under the name. For long statements of busy paths, whose planning costs more
- * than their execution. A name stands for one text, whatever the input.
- */
-export const prepared = (name: string) => sql.raw(`${preparedMark}${name} */`)
-
-/** A query as a {@link prepared} statement. */
-export const prepareQuery = <Row>(name: string, query: Expression<Row>) => sql<Row>`${prepared(name)}${query}`
-
-/** A statement for a connection, with its name if it is {@link prepared}. */
-export const statement = (text: string, values: readonly unknown[]) => ({
-  ...(text.startsWith(preparedMark) && { name: text.slice(preparedMark.length, text.indexOf(' */')) }),
-  text,
-  values: [...values],
-})
-
 function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giveBack: () => void): PostgresPoolClient {
   let silent: unknown
   const query = async (text: string, values: readonly unknown[]) => {
     if (silent !== undefined) throw silent
     try {
-      return await client.query(statement(text, values))
+      return await sendStatement(client, text, values)
     } catch (error) {
       if (isSilent(error)) silent = error
       learn(error)

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { AccessMode } from '../../core/access.ts'
 import { withPrimaries } from '../../core/domains.ts'
 import { wildcardOf } from '../../core/hosts.ts'
-import { type Db, prepared } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
 import { type RouteBrand, type RouteTerms, termsOfSite } from '../feeds/locks.ts'
 
@@ -58,7 +58,7 @@ export async function findSiteAt(db: Db, platformDomain: string, host: string): 
 async function readSite(db: Db, subdomain: string | null, [exact, wildcard]: readonly string[]): Promise<Row[]> {
   const siteOf = (domain: string | undefined) =>
     sql`(select domains.site_id from domains where domains.domain = ${domain} and ${isVerifiedDomain})`
-  const { rows } = await sql<Row>`${prepared('find_site_at')}
+  const { rows } = await sql<Row>`
     select sites.id as site_id, sites.project_id, lock.mode, lock.epoch, lock.sealed_password, lock.expires_at, ${termsOfSite} as terms,
       (select to_jsonb(brand) - '{site_id,project_id}'::text[] from access_brands brand where brand.site_id = sites.id) as brand,
       coalesce((

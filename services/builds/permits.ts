@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BuildWait } from '../../core/deploy-waits.ts'
-import { type Db, prepared } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { permitSignal } from '../../workflows/contract/deploys.ts'
 import type { DeployRun } from '../deploys/runs.ts'
 import { withProject, withProjectOfDeploy } from '../projects/projects.ts'
@@ -114,8 +114,7 @@ async function findPermit(tx: Tx, run: DeployRun): Promise<BuildWait | undefined
 /** What each of these deploys waits for, by its id; deploys that have ended or need no build are left out. */
 export async function listWaits(db: Db, projectId: string, ids: readonly string[]): Promise<Map<string, BuildWait>> {
   if (ids.length === 0) return new Map()
-  // every answer with a deploy asks for them; planning takes six times as long as running it
-  const { rows } = await sql<BuildWait & { readonly id: string }>`${prepared('list_waits')}
+  const { rows } = await sql<BuildWait & { readonly id: string }>`
     select id, is_claimed, has_permit, is_fetch, fetch_after, earlier, first_earlier_seq from (${waitsOf(sql`${projectId}`)}) as waits
     where id = any(${ids}::uuid[])`.execute(db)
   return new Map(rows.map(({ id, ...wait }) => [id, wait]))

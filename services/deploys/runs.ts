@@ -1,6 +1,6 @@
 import { sql, type Updateable } from 'kysely'
 import { type BuildMode, type DeployStatus, deployActions, type SourceKind } from '../../core/deploy.ts'
-import { type Db, prepared } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Tx } from '../transact.ts'
 import type { DeployRow } from './deploys.ts'
@@ -45,7 +45,7 @@ const refOfDeploy = sql<string | null>`
  * a deploy that it has published as well.
  */
 export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<ClaimedDeploy | undefined> {
-  const query = db
+  return await db
     .updateTable('deploys')
     .from('sites')
     .set((eb) => ({
@@ -72,8 +72,7 @@ export async function claimDeploy(db: Db, run: DeployRun, now: Date): Promise<Cl
     .returning(sql<boolean>`deploys.manifest_sha256 is not null`.as('is_stored'))
     .returning(refOfDeploy)
     .returning(sql<boolean>`sites.checks_enabled and deploys.recommendations is null`.as('to_check'))
-  const { rows } = await sql<ClaimedDeploy>`${prepared('claim_deploy')}${query}`.execute(db)
-  return rows[0]
+    .executeTakeFirst()
 }
 
 /** `queued` → `building`: a runner has begun. False when this run does not own a queued deploy. */

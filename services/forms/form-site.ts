@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { PlanName } from '../../core/plans.ts'
-import { type Db, prepared } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { isVerifiedDomain } from '../domain-predicates.ts'
 import { wantsEvent } from '../webhooks/events.ts'
 
@@ -27,7 +27,7 @@ export interface FormSite {
 
 /** Undefined when there is no such site outside the trash. */
 export async function findFormSite(db: Db, id: string): Promise<FormSite | undefined> {
-  const { rows } = await sql<FormSite>`${prepared('find_form_site')}
+  const { rows } = await sql<FormSite>`
     select sites.id as site_id, sites.project_id, sites.subdomain, projects.plan, projects.suspended,
       array(select domain from domains where domains.site_id = sites.id and ${isVerifiedDomain}) as domains,
       exists (

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { type FormPost, isTooSoon } from '../../core/forms.ts'
-import { type Db, prepared } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { transact } from '../transact.ts'
@@ -80,7 +80,7 @@ async function runSteps(
       where coalesce(kept.spam, 0) < ${spamLimit(limit)}`,
     paid: chargeShare(project_id, limit, now, 'new_request'),
   }
-  const { rows } = await sql<Taken>`${prepared(`submit_${kind}`)}
+  const { rows } = await sql<Taken>`
     with open_site as materialized (
       select id from sites where id = ${site_id} and deletion_scheduled_at is null for key share),
     address_rate as (${takePost(posting, 'address', now, 'open_site')}),

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Db, prepareQuery } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import { permanentLinks } from '../feeds/permanent-links.ts'
 
 /** Those of the deploys that have a permanent link, with the generation of its token. */
@@ -9,7 +9,7 @@ export async function listPermanentLinks(
   deploys: readonly string[],
 ): Promise<{ readonly deploy_id: string; readonly generation: number }[]> {
   if (deploys.length === 0) return []
-  const query = db
+  return await db
     .selectFrom('sites')
     .innerJoin('projects', 'projects.id', 'sites.project_id')
     .innerJoinLateral(
@@ -19,7 +19,5 @@ export async function listPermanentLinks(
     .select(['link.deploy_id', 'link.generation'])
     .where('sites.id', '=', sql<string>`any(${sites}::uuid[])`)
     .where('link.deploy_id', '=', sql<string>`any(${deploys}::uuid[])`)
-  // every answer with a deploy asks for them; planning takes fifteen times as long as running it
-  const { rows } = await prepareQuery('list_permanent_links', query).execute(db)
-  return rows
+    .execute()
 }

@@ -3,7 +3,7 @@ import { notFound } from '../../core/errors.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 import { makeKey } from '../../infra/crypto/project-keys.ts'
-import { type Db, prepareQuery } from '../../infra/db/database.ts'
+import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Services } from '../services.ts'
 
@@ -25,16 +25,14 @@ export interface KeyWithProject {
 
 /** Undefined when the key is unknown or revoked. */
 export async function findKey(db: Db, id: string): Promise<KeyWithProject | undefined> {
-  const query = db
+  return await db
     .selectFrom('keys')
     .innerJoin('projects', 'projects.id', 'keys.project_id')
     .select(['keys.id', 'keys.name', 'keys.scope', 'keys.secret_sha256', 'keys.last_used_at', 'keys.project_id'])
     .select(['projects.name as project_name', 'projects.plan', 'projects.suspended', 'projects.suspended_reason'])
     .where('keys.id', '=', id)
     .where('keys.revoked_at', 'is', null)
-  // nearly every call begins with it
-  const { rows } = await prepareQuery<KeyWithProject>('find_key', query).execute(db)
-  return rows[0]
+    .executeTakeFirst()
 }
 
 /** Creates a key of the project. Its text is shown once, because only the hash of its secret is stored. */
