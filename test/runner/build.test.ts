@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { outputFolders } from '../../core/output-folders.ts'
 import { zip } from '../infra/archives.ts'
-import { expectIsolation, nodePackage, openBuilder, writes } from './builder.ts'
+import { expectIsolation, nodeBuild, nodePackage, openBuilder, writes } from './builder.ts'
 
 const MiB = 1024 * 1024
 let builder: Awaited<ReturnType<typeof openBuilder>>
@@ -58,7 +58,7 @@ describe('a package', () => {
 
   test('V13 V14: keeps .env and .npmrc for the build, and publishes no service file', async () => {
     const program = `${writes('dist/.env', 'dist/__svc/x', 'dist/ok.txt')} fs.copyFileSync('.env', 'dist/index.html')`
-    const built = await builder.build(nodePackage(program, { '.env': 'COLOR=red', '.npmrc': 'fund=false' }))
+    const built = await builder.build(nodeBuild(program, { '.env': 'COLOR=red', '.npmrc': 'fund=false' }))
     expect(built).toMatchObject({ outcome: 'built', paths: ['index.html', 'ok.txt'], skipped_paths: ['.env', '__svc/x'] })
     expect(await built.read('index.html')).toBe('COLOR=red')
   })
@@ -68,7 +68,7 @@ describe('a package', () => {
     for (const [i, folder] of outputFolders.entries()) {
       if (i % 3 !== 0) continue
       const built = await builder.build(
-        nodePackage(
+        nodeBuild(
           writes(
             ...outputFolders
               .slice(i)
@@ -82,7 +82,7 @@ describe('a package', () => {
   })
 
   test('B03 E7: a page outside of the output folders fails, and is named', async () => {
-    const stale = await builder.build(nodePackage(writes('target/index.html'), { 'public/index.html': 'template' }))
+    const stale = await builder.build(nodeBuild(writes('target/index.html'), { 'public/index.html': 'template' }))
     expect(stale).toMatchObject({
       outcome: 'failed',
       error: 'The build finished, but it wrote nothing to public/. Found target/index.html: set output_dir to target.',
@@ -90,21 +90,21 @@ describe('a package', () => {
   })
 
   test('B03 E7: no output folder fails, and so does a link to one', async () => {
-    const none = await builder.build(nodePackage(writes('target/a.js')))
+    const none = await builder.build(nodeBuild(writes('target/a.js')))
     expect(none.error).toMatch(/^the build wrote none of the folders dist, build, out, .*; make it write one of them/)
-    const linked = await builder.build(nodePackage('require("node:fs").symlinkSync("/etc", "dist")'))
+    const linked = await builder.build(nodeBuild('require("node:fs").symlinkSync("/etc", "dist")'))
     expect(`${linked.error} (it wrote target)`).toBe(none.error)
   })
 
   test('B03: a folder of the source gives way to the one that the build wrote', async () => {
-    const built = await builder.build(nodePackage(writes('_site/index.html'), { 'dist/index.html': 'of another time' }))
+    const built = await builder.build(nodeBuild(writes('_site/index.html'), { 'dist/index.html': 'of another time' }))
     expect(await built.read('index.html')).toBe('_site/index.html')
     expect(built.log).toMatch(/ from _site\n$/)
   })
 
   test('V18: a build cannot publish what it links to', async () => {
     const built = await builder.build(
-      nodePackage(`${writes('dist/index.html')} fs.symlinkSync('/etc/passwd', 'dist/passwd'); fs.symlinkSync('/', 'dist/root')`),
+      nodeBuild(`${writes('dist/index.html')} fs.symlinkSync('/etc/passwd', 'dist/passwd'); fs.symlinkSync('/', 'dist/root')`),
     )
     expect(built).toMatchObject({ outcome: 'built', paths: ['index.html'], skipped_paths: ['passwd', 'root'] })
   })

@@ -171,6 +171,13 @@ export const nodePackage = (program: string, rest: BuildFiles = {}): BuildFiles 
   ...rest,
 })
 
+/** A folder whose build runs this program with Node and installs nothing. Each start of npm takes a third of a second of a processor. */
+export const nodeBuild = (program: string, rest: BuildFiles = {}): BuildFiles => ({
+  'plinth.json': JSON.stringify({ build: { build_command: 'node build.cjs' } }),
+  'build.cjs': program,
+  ...rest,
+})
+
 /** A program that writes these files, each holding its own path. */
 export const writes = (...paths: string[]) =>
   `const fs = require('node:fs'), path = require('node:path');

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expectIsolation, nodePackage, openBuilder } from './builder.ts'
+import { expectIsolation, nodeBuild, openBuilder } from './builder.ts'
 
 let builder: Awaited<ReturnType<typeof openBuilder>>
 beforeAll(async () => {
@@ -21,7 +21,7 @@ test('E30: as many and as large variables as a site may have reach the build, un
     console.log('hash', createHash('sha256').update(JSON.stringify(own)).digest('hex'), own.length)
     console.log('packed', process.env.PLINTH_PACKED)
     console.log('large', process.env.LARGE_0)`
-  const built = await builder.build(nodePackage(program), { variables: { values, secrets: large } })
+  const built = await builder.build(nodeBuild(program), { variables: { values, secrets: large } })
   expect(built.error).toBe('')
   const { createHash } = await import('node:crypto')
   const hash = createHash('sha256')
@@ -40,13 +40,13 @@ test('variables are set for the commands of the build, not for the program that 
     console.log('own', process.env.NODE_COMPILE_CACHE)
     console.log('relay', relay !== undefined, read(relay, 'environ').includes('NODE_COMPILE_CACHE'))`
   const variables = { values: { NODE_COMPILE_CACHE: '/build/cache' }, secrets: [] }
-  const built = await builder.build(nodePackage(program), { variables })
+  const built = await builder.build(nodeBuild(program), { variables })
   expect(built.error).toBe('')
   expect(built.log).toContain('own /build/cache\nrelay true false\n')
 })
 
 test('E30: a variable that cannot be read fails what is built, and nothing else', async () => {
   const variables = { refused: 'the variable TOKEN cannot be read' }
-  expect((await builder.build(nodePackage(site), { variables })).error).toBe('the variable TOKEN cannot be read')
+  expect((await builder.build(nodeBuild(site), { variables })).error).toBe('the variable TOKEN cannot be read')
   expect((await builder.build({ 'index.html': 'x' }, { variables })).error).toBe('')
 })

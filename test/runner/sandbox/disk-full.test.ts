@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { expectIsolation, nodePackage, openBuilder, writes } from '../builder.ts'
+import { expectIsolation, nodeBuild, openBuilder, writes } from '../builder.ts'
 
 const MiB = 1024 * 1024
 const isRoot = process.getuid?.() === 0
@@ -28,7 +28,7 @@ describe.skipIf(!isRoot)('on a disk of 64 MB', () => {
   const stored = async () => (await readdir(join(builder.config.build.dir))).filter((name) => name.startsWith('run-'))
 
   test('a build that fills it is the fault of the platform, is to be repeated, and leaves nothing', async () => {
-    const filling = nodePackage(
+    const filling = nodeBuild(
       `${writes('dist/index.html')} for (let i = 0; ; i++) fs.appendFileSync('big', Buffer.alloc(${MiB}, i))`,
     )
     await expect(builder.build(filling)).rejects.toThrow('the disk that builds work on is nearly full')
@@ -41,11 +41,11 @@ describe.skipIf(!isRoot)('on a disk of 64 MB', () => {
     await writeFile(ballast, Buffer.alloc(62 * MiB)).catch(() => undefined)
     const large = { ...page, 'large.bin': { name: '', data: Buffer.alloc(8 * MiB, 'abcdefg') } }
     await expect(builder.build(large)).rejects.toThrow(/ENOSPC/)
-    await expect(builder.build(nodePackage(writes('dist/index.html')))).rejects.toThrow(/nearly full|ENOSPC/)
+    await expect(builder.build(nodeBuild(writes('dist/index.html')))).rejects.toThrow(/nearly full|ENOSPC/)
     expect(await stored()).toEqual([])
     await rm(ballast)
     expect(await builder.build(large)).toMatchObject({ outcome: 'built', paths: ['index.html', 'large.bin'] })
-    expect(await builder.build(nodePackage(writes('dist/index.html')))).toMatchObject({ outcome: 'built', paths: ['index.html'] })
+    expect(await builder.build(nodeBuild(writes('dist/index.html')))).toMatchObject({ outcome: 'built', paths: ['index.html'] })
   })
 })
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemCallFilter } from '../../../runner/sandbox/seccomp.ts'
 import { type Canaries, openCanaries } from '../../canaries.ts'
-import { expectIsolation, nodePackage, openBuilder, processesWith, writes } from '../builder.ts'
+import { expectIsolation, nodeBuild, nodePackage, openBuilder, processesWith, writes } from '../builder.ts'
 
 // What a malicious package tries from its scripts, in a real build: everything fails, nothing outside hears of it.
 
@@ -239,7 +239,7 @@ describe('the network of a build', () => {
 describe('two builds one after the other', () => {
   test('share no process, file, variable, key, shared memory or socket', async () => {
     await builder.build(
-      nodePackage(`${writes('dist/index.html')}
+      nodeBuild(`${writes('dist/index.html')}
         const { spawn, spawnSync } = require('node:child_process')
         process.env.LEFT = 'poison'
         spawn('setsid', ['sleep', '4243.1'], { detached: true, stdio: 'ignore' }).unref()

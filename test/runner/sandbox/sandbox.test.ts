@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLogger } from '../../../infra/log.ts'
 import { openSandbox } from '../../../runner/sandbox/sandbox.ts'
 import { openWorkspace } from '../../../runner/sandbox/workspace.ts'
-import { expectIsolation, nodePackage, openBuilder, processesWith } from '../builder.ts'
+import { expectIsolation, nodeBuild, openBuilder, processesWith } from '../builder.ts'
 
 const isRoot = process.getuid?.() === 0
 const canary = `canary-${process.pid}`
@@ -67,7 +67,7 @@ test('without bubblewrap and with unsafe, builds run as a bare process and still
   const program = `
     require('node:child_process').spawn('sleep', ['4242.1'], { detached: true, stdio: 'inherit' }).unref()
     require('node:fs').mkdirSync('dist'); require('node:fs').writeFileSync('dist/index.html', Object.keys(process.env).join())`
-  const built = await unsafe.build(nodePackage(program))
+  const built = await unsafe.build(nodeBuild(program))
   expect(built.error).toBe('')
   expect(await built.read('index.html')).not.toContain('PLINTH')
   expect(await processesWith('4242.1')).toEqual([])
