@@ -85,3 +85,6 @@ export async function insertBlobs(
     .where('id', '=', id)
     .execute()
 }
+
+/** The `plinth.json` of a source that this command builds, without npm. */
+export const builtBy = (command: string): string => JSON.stringify({ build: { build_command: command } })

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tarGz } from '../infra/archives.ts'
-import { makeSite } from '../make.ts'
+import { builtBy, makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 let w: World
@@ -12,10 +12,10 @@ beforeAll(async () => {
 })
 afterAll(() => w?.[Symbol.asyncDispose]())
 
-const packageJson = JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: 'mkdir dist && echo x > dist/index.html' } })
+const plinthJson = builtBy('mkdir dist && echo x > dist/index.html')
 
 async function send(siteId: string): Promise<string> {
-  const bytes = tarGz([{ name: 'package.json', data: packageJson }])
+  const bytes = tarGz([{ name: 'plinth.json', data: plinthJson }])
   const request = `POST /api/v1/sites/${siteId}/deploys`
   return (await w.call(request, { key: owner.key, bytes, type: 'application/gzip' })).body.id
 }

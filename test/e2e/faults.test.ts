@@ -10,6 +10,7 @@ import { loadConfig } from '../../infra/config.ts'
 import { apiOnSocket } from '../../infra/local/api-client.ts'
 import { type Stack, startStack } from '../../infra/local/stack.ts'
 import { tarGz } from '../infra/archives.ts'
+import { builtBy } from '../make.ts'
 import { platformPorts } from '../ports.ts'
 
 /** A busy machine may be late once. */
@@ -79,9 +80,7 @@ async function visit(path = '/'): Promise<{ status: number; body: string }> {
 }
 
 async function sendArchive(script: string): Promise<string> {
-  const archive = tarGz([
-    { name: 'package.json', data: JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: script } }) },
-  ])
+  const archive = tarGz([{ name: 'plinth.json', data: builtBy(script) }])
   const outgoing = request({
     host: '127.0.0.1',
     port: stack.config.http.port,

@@ -20,6 +20,7 @@ import type { SandboxLimits } from '../../runner/sandbox/sandbox.ts'
 import type { VariablesAnswer } from '../../runner/variables.ts'
 import type { BuildInput } from '../../workflows/contract/builds.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
+import { builtBy } from '../make.ts'
 
 const isRoot = process.getuid?.() === 0
 
@@ -173,7 +174,7 @@ export const nodePackage = (program: string, rest: BuildFiles = {}): BuildFiles 
 
 /** A folder whose build runs this program with Node and installs nothing. Each start of npm takes a third of a second of a processor. */
 export const nodeBuild = (program: string, rest: BuildFiles = {}): BuildFiles => ({
-  'plinth.json': JSON.stringify({ build: { build_command: 'node build.cjs' } }),
+  'plinth.json': builtBy('node build.cjs'),
   'build.cjs': program,
   ...rest,
 })

@@ -7,7 +7,7 @@ import { fetchesDir } from '../../workflows/activities/fetch-repository.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { tarGz } from '../infra/archives.ts'
 import { type GitServer, startGitServer } from '../infra/git-server.ts'
-import { makeSite } from '../make.ts'
+import { builtBy, makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 import { replay } from './histories.ts'
 import { openProcesses } from './processes.ts'
@@ -68,6 +68,8 @@ const project = (scripts: Record<string, string>) => ({
   'package-lock.json': JSON.stringify(lock),
 })
 
+const building = (command: string) => ({ 'plinth.json': builtBy(command) })
+
 /** What a running build shows with its heartbeats. */
 async function phaseOf(id: string): Promise<string> {
   const { raw } = await handleOf(id).describe()
@@ -86,7 +88,7 @@ async function inPhase(phase: string, tree: Record<string, string>): Promise<Sta
 const afterwards: Started[] = []
 
 async function behindAnother(): Promise<Started> {
-  const first = await inPhase('build', project({ build: 'sleep 60' }))
+  const first = await inPhase('build', building('sleep 60'))
   const { site_id } = await get(first)
   const second = await send(first.project, site_id, { 'index.html': 'x' })
   await expect.poll(async () => (await get(second)).waiting_for, soon).toBe('deploy 1 of this site')
@@ -95,7 +97,7 @@ async function behindAnother(): Promise<Started> {
 }
 
 async function withoutSlot(): Promise<Started> {
-  const busy = [await inPhase('build', project({ build: 'sleep 60' })), await inPhase('build', project({ build: 'sleep 60' }))]
+  const busy = [await inPhase('build', building('sleep 60')), await inPhase('build', building('sleep 60'))]
   const owner = await w.project('enterprise')
   const started = await send(owner, (await makeSite(w, owner)).id, { 'index.html': 'x' })
   await expect.poll(async () => (await get(started)).waiting_for, soon).toBe('a build slot')
@@ -128,7 +130,7 @@ async function whileInstalling(): Promise<Started> {
 
 const manyFiles = `const fs = require('fs'); fs.mkdirSync('dist'); fs.writeFileSync('dist/index.html', 'x');
   for (let i = 0; i < 15000; i++) fs.writeFileSync('dist/' + i, process.pid + ' ' + i)`
-const storing = { ...project({ build: 'node make.cjs' }), 'make.cjs': manyFiles }
+const storing = { ...building('node make.cjs'), 'make.cjs': manyFiles }
 
 /** Processes of builds and of fetches, their folders, and the rows that hold permits. */
 function leftovers(): string[] {
@@ -166,7 +168,7 @@ const steps: [string, () => Promise<Started>, { charged: number }][] = [
   ['waits for a slot', withoutSlot, { charged: 0 }],
   ['is fetched', whileFetching, { charged: 0 }],
   ['installs its packages', whileInstalling, { charged: 1 }],
-  ['is built', () => inPhase('build', project({ build: 'sleep 60' })), { charged: 1 }],
+  ['is built', () => inPhase('build', building('sleep 60')), { charged: 1 }],
   ['collects its files', () => inPhase('collect', storing), { charged: 1 }],
 ]
 
@@ -197,7 +199,7 @@ describe.each(steps)('E31: a deploy that %s is cancelled', (_what, begin, { char
 })
 
 test('E31: a cancelled deploy gives its place to the next one of its site', async () => {
-  const first = await inPhase('build', project({ build: 'sleep 60' }))
+  const first = await inPhase('build', building('sleep 60'))
   const { site_id } = await get(first)
   const next = await send(first.project, site_id, { 'index.html': 'next' })
   await cancel(first)
@@ -206,7 +208,7 @@ test('E31: a cancelled deploy gives its place to the next one of its site', asyn
 })
 
 test('E31: a deploy that was cancelled already is refused with 409, and stays as it is', async () => {
-  const started = await inPhase('build', project({ build: 'sleep 60' }))
+  const started = await inPhase('build', building('sleep 60'))
   const first = await cancel(started)
   const again = await w.call(`POST /api/v1/deploys/${started.id}/cancel`, { key: await w.key(started.project, 'editor') })
   expect([again.status, again.body.message]).toEqual([
@@ -276,7 +278,7 @@ test('E31: whatever is killed right after a cancellation, the deploy has failed,
   owned.defer(() => connection.close())
   const runs = new Client({ connection, namespace: other.temporal.namespace }).workflow
   for (const killed of [['worker'], ['runner'], ['runner', 'worker']] as const) {
-    const { id } = await sent(project({ build: 'sleep 60' }))
+    const { id } = await sent(building('sleep 60'))
     await expect.poll(() => statusOf(id), soon).toBe('building')
     expect((await other.call(`POST /api/v1/deploys/${id}/cancel`, { key: owner.key })).body.status).toBe('failed')
     for (const role of killed) await processes.restart(role)

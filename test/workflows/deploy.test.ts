@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { maxManifestEntries } from '../../core/limits.ts'
 import type { DeployReport } from '../../workflows/contract/deploys.ts'
 import { tarGz } from '../infra/archives.ts'
-import { deployFiles, makeSite, page } from '../make.ts'
+import { builtBy, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
 
@@ -34,8 +34,7 @@ async function sendArchive(siteId: string, bytes: Uint8Array): Promise<string> {
 const deployArchive = async (siteId: string, bytes: Uint8Array) => await w.ended(await sendArchive(siteId, bytes), owner.key)
 
 const plain = tarGz([{ name: 'index.html', data: 'x' }])
-const packageJson = (build: string) => JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build } })
-const built = (script: string) => tarGz([{ name: 'package.json', data: packageJson(script) }])
+const built = (command: string) => tarGz([{ name: 'plinth.json', data: builtBy(command) }])
 
 /** Waits for its turn behind a build of its site. */
 async function deployBehind(siteId: string): Promise<any> {

@@ -4,7 +4,7 @@ import { createLogger } from '../../infra/log.ts'
 import { createDeployActivities } from '../../workflows/activities/deploys.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { tarGz } from '../infra/archives.ts'
-import { deployFiles, makeSite, page } from '../make.ts'
+import { builtBy, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { openProcesses } from './processes.ts'
 
@@ -16,9 +16,7 @@ vi.setConfig({ testTimeout: 300_000 })
 
 const env = { PLINTH_BUILD_SLOTS: '3', PLINTH_BUILDS_PER_PROJECT: String(buildsPerProject) }
 
-const building = (script: string) => ({
-  'package.json': JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: script } }),
-})
+const building = (command: string) => ({ 'plinth.json': builtBy(command) })
 const quick = { 'index.html': 'x' }
 /** Has no index.html. */
 const wrong = { 'readme.txt': 'x' }

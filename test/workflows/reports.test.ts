@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { reconcile } from '../../workflows/reconciler.ts'
 import { type Asked, type ForgeServer, startForgeServer, type Told } from '../infra/forges-server.ts'
 import { type GitServer, startGitServer } from '../infra/git-server.ts'
-import { makeSite } from '../make.ts'
+import { builtBy, makeSite } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
 import { openTemporalClient } from './temporal-client.ts'
@@ -178,7 +178,7 @@ const page = (text: string) => ({ 'index.html': text })
 /** A source that is built by a command. */
 const source = (text: string, build: string) => ({
   ...page(text),
-  'package.json': JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build } }),
+  'plinth.json': builtBy(build),
 })
 const slowly = 'sleep 1; mkdir -p dist && cp index.html dist/'
 
@@ -305,7 +305,7 @@ describe('a push', () => {
   test('that was held up does not hide what was told of the same commit later', async () => {
     const site = await connected({ build_command: 'exit 3' })
     refuse(({ body }) => body?.context === `plinth/${site.name}` && body.state === 'failure', away)
-    const first = await push(site, source('six', slowly))
+    const first = await push(site, page('six'))
     expect((await w.ended(first.deploy_id, owner.key)).status).toBe('failed')
     const json = { repo_url: `${server.origin}/ada/site.git`, branch: site.branch, build_command: slowly, output_dir: 'dist' }
     await w.call(`PUT /api/v1/sites/${site.id}/git`, { key: owner.key, json })
