@@ -18,9 +18,9 @@ export async function readTarGz(file: FileHandle, reading: ArchiveReading): Prom
 class TarReader {
   readonly #reading: ArchiveReading
   readonly #parser = new Parser({ strict: true, zstd: false, brotli: false })
-  /** Rejected by the first failure: the parser never ends an entry after one, so every wait is a race with it. */
-  readonly #failure = Promise.withResolvers<never>()
-  #hasFailed = false
+  /** The first failure. The parser never ends an entry after one, so it ends every wait. */
+  #failure: { readonly error: unknown } | undefined
+  readonly #waits = new Set<(error: unknown) => void>()
   /** The parser has seen the end marker. */
   #hasEnded = false
   /** The name of the entry that is being read. */
@@ -30,8 +30,6 @@ class TarReader {
 
   constructor(reading: ArchiveReading) {
     this.#reading = reading
-    // without this, a failure while nothing waits would count as unhandled
-    this.#failure.promise.catch(() => undefined)
     this.#parser.on('error', (error: Error) => this.#fail(damaged(error)))
     this.#parser.on('eof', () => {
       this.#hasEnded = true
@@ -67,7 +65,7 @@ class TarReader {
       if (isFirst && chunk[0] === 0x1f && chunk[1] === 0x8b) throw invalid('the archive is compressed twice; send a plain tar.gz')
       isFirst = false
       this.#reading.countInflated(chunk.length, this.#hasEnded ? undefined : this.#entry)
-      if (this.#hasFailed) await this.#failure.promise
+      if (this.#failure) throw this.#failure.error
       // padding after the end marker would pile up in the parser
       if (!this.#hasEnded && !parser.write(chunk)) await this.#orFailure(once(parser, 'drain'))
     }
@@ -110,12 +108,21 @@ class TarReader {
   }
 
   #fail(error: unknown): void {
-    this.#hasFailed = true
-    this.#failure.reject(error)
+    this.#failure ??= { error }
+    for (const end of this.#waits) end(error)
   }
 
-  #orFailure<T>(work: Promise<T>): Promise<T> {
-    return Promise.race([work, this.#failure.promise])
+  /** Not a race with one promise of the whole reading: that would keep what every wait has brought, all content of the archive. */
+  async #orFailure<T>(work: Promise<T>): Promise<T> {
+    const wait = Promise.withResolvers<T>()
+    if (this.#failure) wait.reject(this.#failure.error)
+    this.#waits.add(wait.reject)
+    work.then(wait.resolve, wait.reject)
+    try {
+      return await wait.promise
+    } finally {
+      this.#waits.delete(wait.reject)
+    }
   }
 }
 
