@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { pause } from '../../infra/pause.ts'
+import { pause, untilAborted } from '../../infra/pause.ts'
 import type { TrafficStore } from '../../services/feeds/traffic-store.ts'
 import { type Classified, type Classify, createClassifier } from './classify.ts'
 import { createPrograms } from './programs.ts'
@@ -53,7 +53,6 @@ export async function runCollector(options: CollectorOptions, stop: AbortSignal)
   const visitors = createVisitors(salts)
   const shipper = createShipper(segments, store, report)
   const drain = createDrain(options, { segments, visitors, onWritten: () => shipper.wake() }, stop)
-  const stopped = new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
 
   const firstSalts = Promise.withResolvers<void>()
   const adopt = (given: Salts) => {
@@ -66,7 +65,7 @@ export async function runCollector(options: CollectorOptions, stop: AbortSignal)
   await Promise.race([firstSalts.promise, delay(firstSaltsMs)])
   while (!stop.aborted) {
     const state = await drain()
-    if (state === 'empty') await Promise.race([ring.wait(idleMs), stopped])
+    if (state === 'empty') await untilAborted(ring.wait(idleMs), stop)
     if (state !== 'more') await pause(gatherMs, stop)
   }
   for (let state = await drain(); state === 'more' || state === 'drained'; ) state = await drain()

@@ -1,4 +1,4 @@
-import { pause } from '../../infra/pause.ts'
+import { pause, untilAborted } from '../../infra/pause.ts'
 import type { TrafficStore } from '../../services/feeds/traffic-store.ts'
 import type { Run, Segments } from './segments.ts'
 
@@ -58,14 +58,13 @@ export function createShipper(segments: Segments, store: Pick<TrafficStore, 'app
   return {
     wake: () => woken.resolve(),
     async run(stop) {
-      const stopped = new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
       let retryMs = firstRetryMs
       while (!stop.aborted) {
         woken = Promise.withResolvers<void>()
         try {
           await shipAll()
           retryMs = firstRetryMs
-          await Promise.race([woken.promise, stopped])
+          await untilAborted(woken.promise, stop)
           await pause(gatherMs, stop)
         } catch (error) {
           reportFailure(error)
