@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, PostgresQueryCompiler, sql } from 'kysely'
 import pg from 'pg'
 import type { DB } from './schema.ts'
-import { sendStatement } from './statements.ts'
+import { namesOfProcess, type StatementNames, sendStatement } from './statements.ts'
 
 /** The pool or a transaction; every query function takes one first. */
 export type Db = Kysely<DB>
@@ -23,6 +23,8 @@ export interface DatabaseOptions {
   readonly queryTimeoutMs?: number
   /** How long a statement may wait for a lock; by default as long as the statement may take. */
   readonly lockTimeoutMs?: number
+  /** Of the statements that its connections prepare; by default they share those of the process. */
+  readonly names?: StatementNames
 }
 
 /**
@@ -46,8 +48,9 @@ export function openDatabase(url: string, options: DatabaseOptions = {}): Opened
   // a connection that breaks between two statements of a transaction fails the next statement
   pool.on('connect', (client) => client.on('error', () => undefined))
   const silence = createSilence()
+  const { names = namesOfProcess } = options
   const share = (permit?: ConnectionPermit) => {
-    const dialect = new PostgresDialect({ pool: impatient(pool, silence, permit) })
+    const dialect = new PostgresDialect({ pool: impatient({ pool, silence, names }, permit) })
     return new Kysely<DB>({ dialect: Object.assign(dialect, { createQueryCompiler: () => compiler }) })
   }
   return { db: share(), shareDatabase: share, [Symbol.asyncDispose]: () => pool.end() }
@@ -78,11 +81,17 @@ function createSilence() {
 const isSilent = (error: unknown) =>
   error instanceof Error && /read timeout|timeout exceeded|connection timeout/.test(error.message)
 
+interface Opened {
+  readonly pool: pg.Pool
+  readonly silence: ReturnType<typeof createSilence>
+  readonly names: StatementNames
+}
+
 /**
  * The pool for the dialect. When PostgreSQL does not answer, the first query that times out ends all other waits: otherwise the waits for a
  * permit, the rollback of the same connection and its next user would each time out, one after the other. The owner of the pool closes it.
  */
-function impatient(pool: pg.Pool, silence: ReturnType<typeof createSilence>, permit?: ConnectionPermit): PostgresPool {
+function impatient({ pool, silence, names }: Opened, permit?: ConnectionPermit): PostgresPool {
   const learn = (error: unknown) => {
     if (isSilent(error)) silence.report(error)
   }
@@ -93,7 +102,7 @@ function impatient(pool: pg.Pool, silence: ReturnType<typeof createSilence>, per
       const giveBack = await permit?.(silence.signal())
       try {
         const client = await pool.connect()
-        return withRelease(client, learn, () => giveBack?.())
+        return withRelease({ client, names }, learn, () => giveBack?.())
       } catch (error) {
         giveBack?.()
         learn(error)
@@ -103,12 +112,16 @@ function impatient(pool: pg.Pool, silence: ReturnType<typeof createSilence>, per
   }
 }
 
-function withRelease(client: pg.PoolClient, learn: (error: unknown) => void, giveBack: () => void): PostgresPoolClient {
+function withRelease(
+  { client, names }: { readonly client: pg.PoolClient; readonly names: StatementNames },
+  learn: (error: unknown) => void,
+  giveBack: () => void,
+): PostgresPoolClient {
   let silent: unknown
   const query = async (text: string, values: readonly unknown[]) => {
     if (silent !== undefined) throw silent
     try {
-      return await sendStatement(client, text, values)
+      return await sendStatement(client, names, text, values)
     } catch (error) {
       if (isSilent(error)) silent = error
       learn(error)

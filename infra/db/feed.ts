@@ -4,7 +4,7 @@ import pg from 'pg'
 import { pause } from '../pause.ts'
 import type { Db } from './database.ts'
 import type { DB } from './schema.ts'
-import { sendStatement } from './statements.ts'
+import { namesOfProcess, sendStatement } from './statements.ts'
 
 /**
  * Rows that a process keeps in memory. Each read passes its rows on; reads run one at a time, and a later one never finds an older state of
@@ -213,7 +213,7 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
 
 /** Kysely over a connection that is opened and closed elsewhere. */
 function overOneClient(client: pg.Client): Db {
-  const query = (text: string, values: readonly unknown[]) => sendStatement(client, text, values)
+  const query = (text: string, values: readonly unknown[]) => sendStatement(client, namesOfProcess, text, values)
   const connection = { query, release: () => undefined } as unknown as PostgresPoolClient
   const pool = { connect: () => Promise.resolve(connection), end: () => Promise.resolve(), options: {} }
   return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })

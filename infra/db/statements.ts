@@ -44,13 +44,18 @@ export function createStatementNames(): StatementNames {
 }
 
 /** Of the whole process, so that a new connection prepares at once what others send often. */
-const names = createStatementNames()
+export const namesOfProcess = createStatementNames()
 
 /**
  * Sends a statement. Frequent ones are prepared: each connection plans them once, which takes PostgreSQL longer than executing most of them.
  * @param values none of them: a statement that is seldom sent, or has nothing to plan
  */
-export async function sendStatement(client: pg.ClientBase, text: string, values: readonly unknown[]): Promise<pg.QueryResult> {
+export async function sendStatement(
+  client: pg.ClientBase,
+  names: StatementNames,
+  text: string,
+  values: readonly unknown[],
+): Promise<pg.QueryResult> {
   const unnamed = { text, values: [...values] }
   const name = values.length === 0 ? undefined : names.nameOf(text)
   if (name === undefined) return await client.query(unnamed)

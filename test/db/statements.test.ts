@@ -45,7 +45,7 @@ describe('prepared statements', () => {
   })
   afterAll(() => database[Symbol.asyncDispose]())
 
-  /** A table that no other statement of the process names, with one row. */
+  /** A table with one row. */
   async function makeTable(db: Kysely<any>): Promise<string> {
     const table = `t_${randomBytes(6).toString('hex')}`
     await sql`create table ${sql.table(table)} (id int primary key)`.execute(db)
@@ -57,7 +57,7 @@ describe('prepared statements', () => {
     (await sql<{ name: string }>`select name from pg_prepared_statements where strpos(statement, ${table}) > 0`.execute(db)).rows
 
   test('a connection prepares what is sent often', async () => {
-    await using opened = openDatabase(database.url)
+    await using opened = openDatabase(database.url, { names: createStatementNames() })
     await opened.db.connection().execute(async (db) => {
       const table = await makeTable(db)
       for (let i = 1; i < uses; i++) await read(db, table)
@@ -68,7 +68,7 @@ describe('prepared statements', () => {
   })
 
   test('a migration beside it fails no query, and at most one transaction', async () => {
-    await using opened = openDatabase(database.url)
+    await using opened = openDatabase(database.url, { names: createStatementNames() })
     const table = await makeTable(opened.db)
     const change = (column: string) => sql`alter table ${sql.table(table)} add ${sql.ref(column)} int`.execute(opened.db)
     await opened.db.connection().execute(async (db) => {
