@@ -13,8 +13,6 @@ export default defineConfig({
   test: {
     // run by `npm run test:hostile` and `npm run test:generators`
     exclude: ['test/hostile/**', 'test/generators/**'],
-    // Node loads the sources, as it does in a process of the platform: transformed ones, where each use of an import is a call, took a tenth longer
-    experimental: { viteModuleRunner: false },
     globalSetup: 'test/global-setup.ts',
     setupFiles: 'test/setup.ts',
     testTimeout: 120_000,
