@@ -143,9 +143,7 @@ export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>, edge?: 
 export const followRoutes = (url: string, sink: RouteSink, options?: FollowOptions): AsyncDisposable =>
   follow(url, [routeFeed(sink)], sink.setConnected, options)
 
-/**
- * The routes of all sites or of some, when the last of them changed (0 for none), and those that changed shortly before.
- */
+/** The routes of all sites or of some, when the last of them changed (0 for none), and those that changed shortly before. */
 async function readRoutes(
   db: Db,
   which?: (eb: ExpressionBuilder<Pick<DB, 'sites'>, 'sites'>) => Expression<SqlBool>,
