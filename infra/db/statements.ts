@@ -17,7 +17,7 @@ const maxCounted = 1000
 export interface StatementNames {
   /** Counts one more use of a text. Returns its name, if it is a frequent one. */
   nameOf(text: string): string | undefined
-  /** From now on every text begins anew, and gets another name than before. */
+  /** Takes all names back. A text that is still frequent gets another one than before. */
   forget(): void
 }
 
@@ -48,7 +48,7 @@ export const namesOfProcess = createStatementNames()
 
 /**
  * Sends a statement. Frequent ones are prepared: each connection plans them once, which takes PostgreSQL longer than executing most of them.
- * @param values none of them: a statement that is seldom sent, or has nothing to plan
+ * @param values without any, the statement is not prepared: it is seldom sent, or there is nothing to plan
  */
 export async function sendStatement(
   client: pg.ClientBase,
