@@ -138,7 +138,7 @@ const homes: Record<string, readonly string[]> = {
   'zod-openapi': ['api'],
   'rate-limiter-flexible': ['api'],
   'prom-client': ['api'],
-  undici: ['infra/caddy', 'infra/net/guarded-fetch.ts'],
+  undici: ['infra/caddy'],
   'isomorphic-git': ['infra/git'],
   execa: ['runner', 'infra/local'],
   tar: ['infra/archive', 'infra/toolchain', 'infra/local'],

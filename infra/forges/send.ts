@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { FetchError } from '../net/fetch-error.ts'
-import type { GuardedOptions } from '../net/guarded-fetch.ts'
+import { type GuardedOptions, openGuardedClient } from '../net/guarded-fetch.ts'
 import { ForgeError, type Send } from './transport.ts'
 
 /** A page of a hundred long comments. */
@@ -9,8 +9,6 @@ const maxBytes = 16 * 1024 * 1024
 /** Requests that reach public addresses only; the forge's name is looked up and checked for each. */
 export function guardedSend(options: Omit<GuardedOptions, 'timeoutMs'>): Send {
   return async ({ method, url, headers, body, timeoutMs }) => {
-    // undici takes 8 MiB, which a platform without connected repositories does not need
-    const { openGuardedClient } = await import('../net/guarded-fetch.ts')
     await using client = openGuardedClient({ ...options, timeoutMs })
     const request = { method, url, headers, ...(body !== undefined && { body: Buffer.from(body) }), maxBytes }
     try {

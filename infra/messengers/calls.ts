@@ -1,6 +1,7 @@
 import { buffer } from 'node:stream/consumers'
 import { FairQueue } from '../fair-queue.ts'
 import { FetchError } from '../net/fetch-error.ts'
+import { openGuardedClient } from '../net/guarded-fetch.ts'
 import { MessengerError } from './provider.ts'
 
 /** The time limit of one call, with the look-up of the name and the response. */
@@ -62,8 +63,6 @@ export function openCalls(title: string, base: string): Call {
 }
 
 async function send(title: string, base: string, { method, path, headers, json }: MessengerRequest): Promise<MessengerResponse> {
-  // undici takes 8 MiB, which a platform without messengers does not need
-  const { openGuardedClient } = await import('../net/guarded-fetch.ts')
   await using client = openGuardedClient({ allowPrivate: true, timeoutMs })
   try {
     const {

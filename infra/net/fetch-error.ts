@@ -20,7 +20,7 @@ interface Limits {
   readonly signal: AbortSignal | undefined
 }
 
-/** Translates an error of undici, TLS or the system into a FetchError. */
+/** Translates an error of Node, TLS or the system into a FetchError. */
 export function translated(error: unknown, { host }: URL, { deadline, timeoutMs, signal }: Limits): unknown {
   if (error instanceof FetchError) return error
   if (signal?.aborted) return signal.reason
@@ -33,11 +33,9 @@ export function translated(error: unknown, { host }: URL, { deadline, timeoutMs,
       cause: error,
     })
   }
-  if (silences.has(code)) return new FetchError('unreachable', `${host} does not answer`, { cause: error })
+  if (code === 'ETIMEDOUT') return new FetchError('unreachable', `${host} does not answer`, { cause: error })
   return new FetchError('unreachable', `${host} cannot be reached (${code || message})`, { cause: error })
 }
-
-const silences = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ETIMEDOUT'])
 
 const tlsReasons: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',

@@ -1,5 +1,9 @@
 import type { LookupAddress } from 'node:dns'
-import { Agent, type Dispatcher, request } from 'undici'
+import { once } from 'node:events'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as requestOverHttps } from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { Agent, type ClientRequest, request } from '../http.ts'
 import { FetchError, translated } from './fetch-error.ts'
 import { admitUrl, type LookUp, lookUpBySystem } from './fetch-target.ts'
 import { isPublicAddress } from './public-address.ts'
@@ -66,40 +70,36 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
   const pins = new Map<string, Promise<readonly LookupAddress[]>>()
   const checked = new Map<string, readonly LookupAddress[]>()
 
-  const agent = new Agent({
-    allowH2: false,
-    headersTimeout: silenceMs,
-    bodyTimeout: silenceMs,
-    connect: {
-      timeout: connectMs,
-      rejectUnauthorized: true,
-      ...trusting(ca),
-      lookup(host, { all }, callback) {
-        const [first, ...others] = checked.get(host) ?? []
-        if (!first) callback(new FetchError('forbidden', `${host} was not checked`), '')
-        else if (all) callback(null, [first, ...others])
-        else callback(null, first.address, first.family)
-      },
-    },
-  })
+  const lookup: LookupFunction = (host, { all }, callback) => {
+    const [first, ...others] = checked.get(host) ?? []
+    if (!first) callback(new FetchError('forbidden', `${host} was not checked`), '')
+    else if (all) callback(null, [first, ...others])
+    else callback(null, first.address, first.family)
+  }
+  const plain = new Agent({ keepAlive: true, lookup })
+  const secure = new HttpsAgent({ keepAlive: true, lookup, rejectUnauthorized: true, ...trusting(ca) })
 
-  async function send(url: URL, asked: GuardedRequest, authorization: string | undefined): Promise<Dispatcher.ResponseData> {
+  async function send(url: URL, asked: GuardedRequest, authorization: string | undefined): Promise<IncomingMessage> {
     try {
       const addresses = await admitUrl(url, { allowPrivate, ports: [443, ...ports], pins, lookUp, isPublic, signal })
       checked.set(url.hostname, addresses)
-      return await request(url, {
+      const sent = {
         method: asked.method ?? 'GET',
-        dispatcher: agent,
         signal,
+        timeout: silenceMs,
         headers: { 'user-agent': 'plinth', ...asked.headers, ...(authorization !== undefined && { authorization }) },
-        ...(asked.body && { body: asked.body }),
-      })
+      }
+      const isSecure = url.protocol === 'https:'
+      const outgoing = isSecure ? requestOverHttps(url, { ...sent, agent: secure }) : request(url, { ...sent, agent: plain })
+      const answered = answerOf(outgoing, url, isSecure ? 'secureConnect' : 'connect')
+      outgoing.end(asked.body)
+      return await answered
     } catch (error) {
       throw translated(error, url, { deadline, timeoutMs, signal: options.signal })
     }
   }
 
-  async function* bodyOf({ body }: Dispatcher.ResponseData, url: URL, maxBytes: number): AsyncGenerator<Buffer, void> {
+  async function* bodyOf(body: IncomingMessage, url: URL, maxBytes: number): AsyncGenerator<Buffer, void> {
     let bytes = 0
     try {
       for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -119,12 +119,12 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
       let { authorization } = asked
       for (let redirects = 0; ; redirects++) {
         const response = await send(url, asked, authorization)
-        const headers = flattened(response.headers)
-        const location = isRedirect(response.statusCode) ? headers.location : undefined
+        const { statusCode: status = 0, headers } = response
+        const location = isRedirect(status) ? headers.location : undefined
         if (location === undefined || allowed === 0) {
-          return { url, status: response.statusCode, headers, body: bodyOf(response, url, asked.maxBytes) }
+          return { url, status, headers: flattened(headers), body: bodyOf(response, url, asked.maxBytes) }
         }
-        response.body.on('error', () => undefined).destroy()
+        response.destroy()
         if (redirects === allowed) throw new FetchError('redirect', `${url.host} redirects more than ${allowed} times`)
         const next = parsed(location, url)
         // credentials are not sent again, even when a later redirect leads back to the first origin
@@ -132,8 +132,35 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
         url = next
       }
     },
-    [Symbol.asyncDispose]: () => agent.destroy(),
+    async [Symbol.asyncDispose]() {
+      for (const agent of [plain, secure]) agent.destroy()
+    },
   }
+}
+
+/**
+ * Waits for the head of an answer, and ends the connection when it cannot be made in time or the server falls silent.
+ * @param connected the event of the socket after which a request can be sent
+ */
+async function answerOf(
+  outgoing: ClientRequest,
+  { host }: URL,
+  connected: 'connect' | 'secureConnect',
+): Promise<IncomingMessage> {
+  let response: IncomingMessage | undefined
+  const noAnswer = () => new FetchError('unreachable', `${host} does not answer`)
+  // what the reader has not taken yet is no silence of the server
+  const endSilence = () => {
+    if (response === undefined) outgoing.destroy(noAnswer())
+    else if (response.readableLength === 0) response.destroy(noAnswer())
+  }
+  const timer = setTimeout(() => outgoing.destroy(noAnswer()), connectMs)
+  const stopTimer = () => clearTimeout(timer)
+  outgoing.once('socket', (socket) => (socket.connecting ? socket.once(connected, stopTimer) : stopTimer()))
+  // after the answer, it is the body that fails
+  outgoing.on('timeout', endSilence).once('close', stopTimer).on('error', stopTimer)
+  ;[response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  return response
 }
 
 const isRedirect = (status: number) => [301, 302, 303, 307, 308].includes(status)
@@ -144,7 +171,7 @@ function parsed(text: string, base?: URL): URL {
   return url
 }
 
-const flattened = (headers: Dispatcher.ResponseData['headers']) =>
+const flattened = (headers: IncomingHttpHeaders) =>
   Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : (value ?? '')]),
   )

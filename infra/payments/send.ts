@@ -1,5 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { FetchError } from '../net/fetch-error.ts'
+import { openGuardedClient } from '../net/guarded-fetch.ts'
 import { type Members, membersOf, PaymentError } from './provider.ts'
 
 /** The time limit of one request, with the look-up of the name and the response. */
@@ -26,8 +27,6 @@ export type Send = (request: ProviderRequest) => Promise<Members | undefined>
 export function openSend(title: string, origin: string): Send {
   const unavailable = (why: string) => new PaymentError('unavailable', `${title} ${why}`)
   return async ({ method, path, authorization, headers, body }) => {
-    // undici takes 8 MiB, which a platform without payments does not need
-    const { openGuardedClient } = await import('../net/guarded-fetch.ts')
     await using client = openGuardedClient({ allowPrivate: true, timeoutMs })
     const sent = { accept: 'application/json', ...headers, ...(body && { 'content-type': body.type }) }
     const request = { method, url: origin + path, headers: sent, authorization, maxBytes }

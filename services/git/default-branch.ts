@@ -37,7 +37,7 @@ export function openDefaultBranchFinder(config: Config, log: Logger): FindDefaul
     const latest = performance.now() + inAllMs
     try {
       const found = await queue.run(project_id, async () => {
-        // isomorphic-git and undici are loaded at their first use
+        // isomorphic-git is loaded at its first use
         const { findDefaultBranch } = await import('../../infra/git/default-branch.ts')
         const timeoutMs = Math.max(1, Math.round(latest - performance.now()))
         return await findDefaultBranch({ ...repository, allowPrivate, lookUp, timeoutMs })

@@ -3,7 +3,7 @@ import { isDelivered, messageId } from '../../core/webhooks.ts'
 import { open } from '../../infra/crypto/seal.ts'
 import { signatureHeaders } from '../../infra/crypto/webhook-signatures.ts'
 import { FetchError } from '../../infra/net/fetch-error.ts'
-import type { GuardedResponse } from '../../infra/net/guarded-fetch.ts'
+import { type GuardedResponse, openGuardedClient } from '../../infra/net/guarded-fetch.ts'
 import type { ShownDeploy } from '../../services/feeds/freshness.ts'
 import { findShownFields } from '../../services/forms/inbox.ts'
 import type { Services } from '../../services/services.ts'
@@ -22,8 +22,6 @@ export function createWebhookActivities(services: Services): WebhookActivities {
   const { db, config, keyring, freshness, clock, log } = services
 
   async function post(url: string, headers: Record<string, string>, body: string): Promise<DeliveryResult> {
-    // undici takes 8 MiB, which a platform without webhooks does not need
-    const { openGuardedClient } = await import('../../infra/net/guarded-fetch.ts')
     const { allowPrivate } = config.webhooks
     await using client = openGuardedClient({ allowPrivate, timeoutMs, signal: cancellationSignal() })
     const begun = performance.now()
