@@ -1,11 +1,11 @@
-// Runs inside the sandbox when the runner starts: says what a build could see and do, as one line of JSON.
+// Runs inside the sandbox when the runner starts: says what a build could see and do, as a line of JSON for each probe.
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 
 const probes = { view, processes }
-const [, , probe = '', request = '{}'] = process.argv
-await probes[probe](JSON.parse(request))
+const [, , requests = '{}'] = process.argv
+for (const [probe, request] of Object.entries(JSON.parse(requests))) await probes[probe](request)
 
 /** What is visible and writable. */
 function view({ hidden, readOnly }) {

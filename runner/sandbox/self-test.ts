@@ -74,12 +74,13 @@ async function testView(probing: Probing, workspace: Workspace, slot: Slot): Pro
     hidden: [dataDir, build.dir, workspace.root, '/root', '/var', '/sys', '/etc/shadow'],
     readOnly: ['/', '/dev', '/usr', '/etc', '/etc/passwd', inside.toolchain, inside.support, '/proc/sys/kernel'],
   }
-  const commands = [probe('view', view), ...(limited ? [probe('processes', { count: pids })] : [])]
+  const probes = { view, ...(limited && { processes: { count: pids } }) }
+  const command: Command = ['node', `${inside.support}/probe.mjs`, JSON.stringify(probes)]
   const output: Buffer[] = []
   const ending = AbortSignal.any([signal, AbortSignal.timeout(viewTimeoutMs)])
   const ended = await runInCgroup(
     bwrap,
-    { workspace, slot, signal: ending, onNotice: () => undefined, commands },
+    { workspace, slot, signal: ending, onNotice: () => undefined, commands: [command] },
     { limits: { memoryBytes: viewBytes, pids }, onOutput: (chunk) => output.push(chunk), onOutOfMemory: () => undefined },
   )
   if (ending.aborted) return undefined
@@ -116,8 +117,6 @@ async function testMemory(probing: Probing, workspace: Workspace, slot: Slot): P
   if (Buffer.concat(output).toString('utf8').split('\n').includes(taken)) return false
   return memory && (memory.oomKills > 0 || memory.limitHits > 0) ? true : undefined
 }
-
-const probe = (name: string, request: object): Command => ['node', `${inside.support}/probe.mjs`, name, JSON.stringify(request)]
 
 function leaksOf(view: View): string[] {
   const shellSets = new Set(['PWD', 'OLDPWD', 'SHLVL', '_'])
