@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import { execa } from 'execa'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { moscowDay } from '../../core/traffic-days.ts'
 import { reachableFolder } from '../../infra/local/place.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { startGitServer } from '../infra/git-server.ts'
@@ -72,21 +73,28 @@ interface Got {
   readonly status: number | undefined
   readonly type: string | undefined
   readonly encoding: string | undefined
+  readonly cookies: readonly string[] | undefined
   readonly page: string
 }
 
 /** `*.localhost` does not resolve in Node, so the address is given and the name goes into Host and SNI. */
-async function get(url: string, headers: Record<string, string> = {}): Promise<Got> {
-  const { hostname, protocol, port, pathname } = new URL(url)
-  const options = { host: '127.0.0.1', port, path: pathname, headers: { ...headers, host: `${hostname}:${port}` } }
+async function get(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Got> {
+  const { hostname, protocol, port, pathname, search } = new URL(url)
+  const options = {
+    host: '127.0.0.1',
+    port,
+    method,
+    path: pathname + search,
+    headers: { ...headers, host: `${hostname}:${port}` },
+  }
   const outgoing =
     protocol === 'https:'
       ? httpsRequest({ ...options, servername: hostname, ca: await readFile(started.line('CA certificate')) })
       : httpRequest(options)
   outgoing.end()
   const [response] = await once(outgoing, 'response')
-  const { 'content-type': type, 'content-encoding': encoding } = response.headers
-  return { status: response.statusCode, type, encoding, page: await text(response) }
+  const { 'content-type': type, 'content-encoding': encoding, 'set-cookie': cookies } = response.headers
+  return { status: response.statusCode, type, encoding, cookies, page: await text(response) }
 }
 
 /** Sends a folder with the printed line, and waits until its deploy has ended. */
@@ -240,6 +248,96 @@ describe('the programs that a process of npm start starts run too', () => {
       .toBuffer()
     const { brand } = await call(`PATCH /api/v1/sites/${siteId}/access/brand`, { logo_base64: image.toString('base64') })
     expect(brand.logo_url).toBe(`${url}/__svc/brand/logo.webp`)
+  })
+})
+
+describe('what visitors open is what the owner reads, a few seconds later', () => {
+  const browser = (version: number, more = {}) => ({
+    'user-agent': `Mozilla/5.0 (X11; Linux x86_64; rv:${version}.0) Gecko/20100101 Firefox/${version}.0`,
+    'accept-language': 'en',
+    ...more,
+  })
+  const program = { 'user-agent': 'curl/8.9.1' }
+  const index = '<!doctype html><title>x</title>'
+
+  /** A new site with one page, which is served. */
+  async function servedSite(subdomain: string): Promise<{ id: string; url: string }> {
+    const { id, url } = await call('POST /api/v1/sites', { name: 'counted', subdomain })
+    await call(`POST /api/v1/sites/${id}/deploy-files`, { files: [{ path: 'index.html', content: index }] })
+    // by requests that count nothing
+    await expect.poll(async () => (await get(url, {}, 'HEAD')).status).toBe(200)
+    return { id, url }
+  }
+
+  test('K01 K02 K03 K04 K05 K06 J07: visits, submissions and publishes are in the statistics', async () => {
+    const { id, url } = await servedSite('counted')
+    const open = (count: number, path: string, headers: Record<string, string>) =>
+      Promise.all(Array.from({ length: count }, () => get(url + path, headers)))
+    const answers = [
+      ...(await open(3, '/', browser(140, { referer: 'https://search.example/?q=x' }))),
+      ...(await open(2, '/?from=mail', browser(141, { referer: 'https://search.example/' }))),
+      ...(await open(1, '/', program)),
+      ...(await open(5, '/gone.txt', browser(140))),
+      ...(await open(4, '/lost.txt', browser(140))),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([...Array(6).fill(200), ...Array(9).fill(404)])
+    for (const { cookies } of answers) expect(cookies).toBeUndefined()
+    for (const { page } of answers.slice(0, 6)) expect(page).toBe(index)
+    const body = JSON.stringify({ message: 'It stands.' })
+    const headers = { origin: new URL(url).origin, 'content-type': 'application/json' }
+    expect((await fetch(`${started.line('API')}/f/${id}`, { method: 'POST', headers, body })).status).toBe(200)
+
+    const sizes = answers.map(({ page }) => Buffer.byteLength(page))
+    const all = sizes.reduce((sum, size) => sum + size, 0)
+    const day = {
+      views: 6,
+      visitors: 3,
+      bytes: all,
+      human_views: 5,
+      human_visitors: 2,
+      human_bytes: all - (sizes[5] ?? 0),
+      form_submissions: 1,
+      publishes: 1,
+    }
+    const today = moscowDay(Date.now())
+    const read = (path: string) => call(`GET /api/v1/sites/${id}/stats${path}?days=2`)
+    await expect.poll(async () => (await read('')).summary).toEqual(day)
+    const stats = await read('')
+    expect([stats.to, stats.days[1]]).toEqual([today, { date: today, ...day }])
+    expect(await read('/tops')).toEqual({
+      from: stats.from,
+      to: today,
+      pages: [{ value: '/', hits: 6, visitors: 3 }],
+      sources: [{ value: 'search.example', hits: 5, visitors: 2 }],
+      downloads: [],
+      not_found: [{ value: '/gone.txt', hits: 5, visitors: 1 }],
+      devices: [{ value: 'desktop', hits: 5, visitors: 2 }],
+      bot_reasons: [],
+    })
+    const params = { name: 'get_site_stats', arguments: { site_id: id, days: 2 } }
+    const called = await call('POST /mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+    expect(called.result.structuredContent).toEqual(stats)
+  })
+
+  test('E38: the live view shows visitors who come', async () => {
+    const { id, url } = await servedSite('watched')
+    const closed = new AbortController()
+    const response = await fetch(`${started.line('API')}/api/v1/sites/${id}/stats/live`, {
+      headers: { authorization: `Bearer ${started.line('Demo key')}` },
+      signal: closed.signal,
+    })
+    let received = ''
+    const append = new WritableStream<string>({
+      write(chunk) {
+        received += chunk
+      },
+    })
+    const reading = response.body?.pipeThrough(new TextDecoderStream()).pipeTo(append)
+    await expect.poll(() => received).toBe('event: live\ndata: {"visitors":0,"paths":[]}\n\n')
+    for (let n = 0; n < 5; n++) await get(url, browser(140))
+    await expect.poll(() => received).toContain('data: {"visitors":1,"paths":[{"path":"/","hits":5}]}')
+    closed.abort()
+    await expect(reading).rejects.toThrow(/aborted/)
   })
 })
 
