@@ -15,7 +15,7 @@ const marker = 'last-clean-up'
 
 /**
  * Removes compiled code and bundles that nothing has read or written for 30 days. They are made again when they are missing. It looks at
- * every file, which takes a processor 60 ms for a thousand of them, so it does nothing within a day of the last time.
+ * every file, which takes a processor a tenth of a second for a thousand of them, so it does nothing within a day of the last time.
  */
 export async function removeUnusedCode(cacheDir: string, now: Date): Promise<void> {
   if (!(await isDue(join(cacheDir, marker), now))) return
