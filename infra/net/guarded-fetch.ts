@@ -91,7 +91,7 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
       }
       const isSecure = url.protocol === 'https:'
       const outgoing = isSecure ? requestOverHttps(url, { ...sent, agent: secure }) : request(url, { ...sent, agent: plain })
-      const answered = answerOf(outgoing, url, isSecure ? 'secureConnect' : 'connect')
+      const answered = answerOf(outgoing, url, { connected: isSecure ? 'secureConnect' : 'connect', silenceMs })
       outgoing.end(asked.body)
       return await answered
     } catch (error) {
@@ -139,28 +139,35 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
 }
 
 /**
- * Waits for the head of an answer, and ends the connection when it cannot be made in time or the server falls silent.
+ * Waits for the head of an answer, and ends the connection when it cannot be made in time, the head does not arrive as a whole, or the server
+ * falls silent afterwards.
  * @param connected the event of the socket after which a request can be sent
  */
 async function answerOf(
   outgoing: ClientRequest,
   { host }: URL,
-  connected: 'connect' | 'secureConnect',
+  { connected, silenceMs }: { readonly connected: 'connect' | 'secureConnect'; readonly silenceMs: number },
 ): Promise<IncomingMessage> {
-  let response: IncomingMessage | undefined
   const noAnswer = () => new FetchError('unreachable', `${host} does not answer`)
-  // what the reader has not taken yet is no silence of the server
-  const endSilence = () => {
-    if (response === undefined) outgoing.destroy(noAnswer())
-    else if (response.readableLength === 0) response.destroy(noAnswer())
+  const endAfter = (ms: number) => setTimeout(() => outgoing.destroy(noAnswer()), ms)
+  let timer = endAfter(connectMs)
+  const waitForHead = () => {
+    clearTimeout(timer)
+    timer = endAfter(silenceMs)
   }
-  const timer = setTimeout(() => outgoing.destroy(noAnswer()), connectMs)
-  const stopTimer = () => clearTimeout(timer)
-  outgoing.once('socket', (socket) => (socket.connecting ? socket.once(connected, stopTimer) : stopTimer()))
+  outgoing.once('socket', (socket) => (socket.connecting ? socket.once(connected, waitForHead) : waitForHead()))
   // after the answer, it is the body that fails
-  outgoing.on('timeout', endSilence).once('close', stopTimer).on('error', stopTimer)
-  ;[response] = (await once(outgoing, 'response')) as [IncomingMessage]
-  return response
+  outgoing.on('error', () => undefined)
+  try {
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    outgoing.on('timeout', () => {
+      // what the reader has not taken yet is no silence of the server
+      if (response.readableLength === 0) response.destroy(noAnswer())
+    })
+    return response
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 const isRedirect = (status: number) => [301, 302, 303, 307, 308].includes(status)

@@ -220,6 +220,12 @@ describe('redirects', () => {
   })
 })
 
+function sendHeadInDrips({ socket }: ServerResponse): void {
+  socket?.write('HTTP/1.1 200 OK\r\n')
+  const dripping = setInterval(() => socket?.write('x: y\r\n'), 100)
+  socket?.once('close', () => clearInterval(dripping))
+}
+
 describe('limits', () => {
   test('a body is cut at its cap', async () => {
     const server = await serve((_req, res) => {
@@ -242,6 +248,7 @@ describe('limits', () => {
   test.each([
     ['no answer', () => undefined],
     ['a part of one', (res: ServerResponse) => void res.write('slow')],
+    ['its head in drips', sendHeadInDrips],
   ])('a server that sends %s is not waited for', async (_what, answer) => {
     const server = await serve((_req, res) => answer(res))
     await using client = openGuardedClient({ ...loose, timeoutMs: 60_000, silenceMs: 1000 })
