@@ -43,7 +43,8 @@ const control = /[^ -~\u0080-\uffff]/
 
 function normalisePath(raw: string): Exclude<PathVerdict, { kind: 'skip' }> {
   const bad = (reason: string) => ({ kind: 'bad', reason }) as const
-  if (!raw.isWellFormed()) return bad('is not valid Unicode')
+  // decoders put U+FFFD in the place of bytes that are not UTF-8
+  if (!raw.isWellFormed() || raw.includes('\ufffd')) return bad('is not valid UTF-8')
   // NFC may shorten a path, but never by this much
   if (raw.length > 4 * maxPathBytes) return bad(`is longer than ${maxPathBytes} bytes`)
   const path = raw.normalize('NFC').replace(/^\/+/, '')

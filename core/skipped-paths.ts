@@ -8,8 +8,8 @@ export interface SkippedPath {
   readonly reason: string
 }
 
-/** The reason for what is no regular file. */
-export const notRegular = 'a link or a special file'
+/** The reason for what is neither a regular file nor a link. */
+export const notRegular = 'a special file'
 
 const shownPaths = 10
 

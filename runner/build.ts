@@ -142,7 +142,7 @@ function packagesOf({ deps, input, workspace, slot, reader, buildLog }: BuildCon
 }
 
 async function storeOutput(context: BuildContext, output: FoundOutput) {
-  if ('error' in output) throw new SourceFault(output.error)
+  if ('error' in output) throw new SourceFault(await withLeftOutIndex(context, output.error))
   const { deps, input, workspace, reader, buildLog, signal, onPhase, maxBytes } = context
   const { folder, noIndex } = output
   onPhase('collect')
@@ -159,7 +159,7 @@ async function storeOutput(context: BuildContext, output: FoundOutput) {
     maxBytes,
     overMaxBytes: overQuota('the files to publish have more than', context),
   })
-  if (!files.some((file) => file.path === 'index.html')) throw new SourceFault(noIndex)
+  if (!files.some((file) => file.path === 'index.html')) throw new SourceFault(await withLeftOutIndex(context, noIndex))
   onPhase('store')
   const { rules, faults } = await readSiteRules(objects, files)
   for (const { file, line, reason } of faults) buildLog.line(`line ${line} of ${file} is left out: it ${reason}`)
@@ -172,6 +172,14 @@ async function storeOutput(context: BuildContext, output: FoundOutput) {
   deps.log.info({ deploy_id, site_id, files: files.length, bytes: total_bytes }, 'build stored')
   buildLog.line(`stored ${counted(files.length, 'file')} (${sizeText(total_bytes)})${from && ` from ${from}`}`)
   return { manifest_sha256, file_count: files.length, total_bytes }
+}
+
+/** The refusal of what has no index.html; when there is one that is not published, with the reason for that. */
+async function withLeftOutIndex({ input, reader }: BuildContext, refusal: string): Promise<string> {
+  const { root_dir } = input.settings
+  const indexes = ['index.html', ...(root_dir === null ? [] : [`${root_dir}/index.html`])]
+  const leftOut = (await reader.call('listSkipped')).find(({ path }) => indexes.includes(path))
+  return leftOut ? `${refusal} (${leftOut.path} is left out: ${leftOut.reason})` : refusal
 }
 
 /** The text for the author of the source; undefined when the platform is at fault. */

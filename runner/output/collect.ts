@@ -1,8 +1,9 @@
 import { constants, existsSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { AppError } from '../../core/errors.ts'
-import type { ManifestEntry } from '../../core/manifest.ts'
+import { copiesOfLinks, linkRefusals, linkTarget } from '../../core/link-targets.ts'
+import { judgePath, type ManifestEntry } from '../../core/manifest.ts'
 import type { ObjectBatch } from '../../infra/cas/cas.ts'
 import { compressByPath } from '../../infra/cas/published-files.ts'
 import { createTaskGroup } from '../../infra/task-group.ts'
@@ -22,7 +23,7 @@ export interface CollectOptions {
   readonly overMaxBytes: string
   /** As the function of that name, in a thread that may be ended. */
   readonly listFolder: (folder: string, prefix: string, maxFiles: number) => Promise<ListedEntry[]>
-  /** Gets the name of what is not published: a link, a device, a service file. */
+  /** Gets the name of what is not published: a link out of the tree, a device, a service file. */
   readonly skip: (name: string, why: string) => Promise<void>
   readonly signal: AbortSignal
 }
@@ -31,16 +32,35 @@ const storesAtOnce = 8
 const maxDepth = 128
 const smallBytes = 256 * 1024
 
+/** A file with several names. */
+interface SharedFile {
+  /** All of its names, wherever they are. */
+  readonly nlink: number
+  readonly names: FileName[]
+}
+
+interface FileName {
+  /** Where it is on the disk. */
+  readonly file: string
+  /** Where it is published. */
+  readonly path: string
+  /** Its name in the tree, before it was normalised. */
+  readonly name: string
+}
+
 /**
- * Adds the regular files below `root` to the batch and returns them sorted. The tree is hostile: every folder and file is opened
- * through its parent's descriptor without following links, and a file with a second name is not taken, as it may be the
- * other side of a link to somewhere else.
+ * Adds the regular files below `root` to the batch and returns them sorted, with copies in the place of links to them. The tree is hostile:
+ * every folder and file is opened through its parent's descriptor without following links, and links are resolved by their texts alone. A file
+ * with several names is taken when all of them are below `root`: otherwise it may be one of somewhere else.
  * @throws AppError `conflict` for too many files, bytes or bytes of paths, and for a `root` that is a link or lies behind one
  */
 export async function collectFiles(root: string, options: CollectOptions): Promise<ManifestEntry[]> {
   const { objects, listFolder, skip, signal } = options
   const files = new Map<string, ManifestEntry>()
   const taken = new Set<string>()
+  const links = new Map<string, string>()
+  const shared = new Map<string, SharedFile>()
+  let sharedNames = 0
   const stores = createTaskGroup(storesAtOnce)
   let bytes = 0
   let pathBytes = 0
@@ -48,62 +68,133 @@ export async function collectFiles(root: string, options: CollectOptions): Promi
   try {
     await using folder = await openBelow(options.source, root)
     await walk(folder, root, '', 0)
+    for (const file of shared.values()) await takeShared(file)
   } finally {
     await stores.settled()
   }
   await stores.finished()
+  await copyLinked()
   return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
 
   async function walk(folder: FileHandle, path: string, prefix: string, depth: number): Promise<void> {
     const here = descriptorPath(folder, path)
     for (const entry of await listFolder(here, prefix, options.maxFiles + 1)) {
       signal.throwIfAborted()
+      const name = prefix + entry.name
       if (entry.path !== undefined) {
-        await take(join(here, entry.name), entry.path, prefix + entry.name)
+        if (entry.link === undefined) await take(join(here, entry.name), { file: join(path, entry.name), path: entry.path, name })
+        else await keepLink(entry.path, entry.link, name)
         continue
       }
       await using inner = depth < maxDepth ? await openReal(join(here, entry.name), openFolder) : undefined
-      const name = `${prefix}${entry.name}/`
-      if (inner) await walk(inner, join(path, entry.name), name, depth + 1)
-      else await skip(name, 'a folder that is nested too deep, or cannot be opened')
+      if (inner) await walk(inner, join(path, entry.name), `${name}/`, depth + 1)
+      else await skip(`${name}/`, 'a folder that is nested too deep, or cannot be opened')
     }
   }
 
-  /** @param name that it has in the tree, before it was normalised */
-  async function take(file: string, path: string, name: string): Promise<void> {
-    if (taken.has(path)) return await skip(name, 'a second file with the same path')
+  async function keepLink(path: string, text: string, name: string): Promise<void> {
+    const target = linkTarget(path, 'symbolic', text)
+    if (target === undefined) return await skip(name, linkRefusals.outside)
+    if (taken.has(path) || links.has(path)) return await skip(name, 'a second file with the same path')
+    links.set(path, target)
+    if (links.size > options.maxFiles) throw tooManyFiles()
+  }
+
+  /** @param at the file by the descriptor of its folder */
+  async function take(at: string, file: FileName): Promise<void> {
+    if (taken.has(file.path)) return await skip(file.name, 'a second file with the same path')
     await stores.room()
-    const opened = await openReal(file, openFile)
+    const opened = await openReal(at, openFile)
     const stats = await opened?.stat()
-    if (!opened || !stats?.isFile() || stats.nlink > 1) {
+    if (!opened || !stats?.isFile()) {
       await opened?.close()
-      return await skip(name, 'a link, or a second name of a file')
+      return await skip(file.name, 'a file that cannot be opened')
     }
-    taken.add(path)
-    if (taken.size > options.maxFiles) {
+    if (stats.nlink > 1) {
       await opened.close()
-      throw new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
+      return keepShared(`${stats.dev}:${stats.ino}`, stats.nlink, file)
     }
-    pathBytes += Buffer.byteLength(path)
-    if (pathBytes > options.maxPathBytes) {
+    try {
+      count(file.path)
+    } catch (error) {
       await opened.close()
-      throw new AppError(
-        'conflict',
-        `the paths of the files to publish have more than ${options.maxPathBytes} bytes together; shorten the names of files and folders`,
-      )
+      throw error
     }
-    stores.add(store(opened, stats.size, path))
+    stores.add(store(opened, stats.size, [file.path]))
   }
 
-  async function store(file: FileHandle, size: number, path: string): Promise<void> {
-    await using opened = file
-    bytes += size
+  function keepShared(inode: string, nlink: number, name: FileName): void {
+    const known = shared.get(inode) ?? { nlink, names: [] }
+    known.names.push(name)
+    shared.set(inode, known)
+    if (++sharedNames > options.maxFiles) throw tooManyFiles()
+  }
+
+  async function takeShared({ nlink, names }: SharedFile): Promise<void> {
+    const [first] = names
+    await using folder = first && names.length === nlink ? await openBelow(options.source, dirname(first.file)) : undefined
+    const opened =
+      first && folder && (await openReal(join(descriptorPath(folder, dirname(first.file)), basename(first.file)), openFile))
+    const stats = await opened?.stat()
+    if (!opened || !stats?.isFile() || stats.nlink !== nlink) {
+      await opened?.close()
+      for (const { name } of names) await skip(name, 'a second name of a file outside of what is published')
+      return
+    }
+    await using file = opened
+    for (const { path } of names) count(path)
+    await store(
+      file,
+      stats.size,
+      names.map(({ path }) => path),
+    )
+  }
+
+  async function copyLinked(): Promise<void> {
+    for (const copy of copiesOfLinks(files.keys(), links)) {
+      const original = 'from' in copy ? files.get(copy.from) : undefined
+      if ('reason' in copy || !original) await skip(copy.path, 'reason' in copy ? copy.reason : linkRefusals.missing)
+      else if (taken.has(copy.path)) await skip(copy.path, 'a second file with the same path')
+      else if (judgePath(copy.path).kind !== 'keep') await skip(copy.path, 'its path cannot be published')
+      else {
+        count(copy.path)
+        addBytes(original.size)
+        files.set(copy.path, { ...original, path: copy.path })
+      }
+    }
+  }
+
+  /** @throws AppError `conflict` */
+  function count(path: string): void {
+    taken.add(path)
+    if (taken.size > options.maxFiles) throw tooManyFiles()
+    pathBytes += Buffer.byteLength(path)
+    if (pathBytes <= options.maxPathBytes) return
+    throw new AppError(
+      'conflict',
+      `the paths of the files to publish have more than ${options.maxPathBytes} bytes together; shorten the names of files and folders`,
+    )
+  }
+
+  function tooManyFiles(): AppError {
+    return new AppError('conflict', `there are more than ${options.maxFiles} files to publish; publish fewer, larger ones`)
+  }
+
+  function addBytes(more: number): void {
+    bytes += more
     if (bytes > options.maxBytes) throw new AppError('conflict', options.overMaxBytes)
+  }
+
+  /** Stores a file under all of its paths. */
+  async function store(file: FileHandle, size: number, paths: readonly string[]): Promise<void> {
+    await using opened = file
+    const [first = ''] = paths
+    addBytes(size * paths.length)
     const stored = await objects.add(
       (await readSmall(file, size)) ?? opened.createReadStream({ autoClose: false, start: 0 }),
-      compressByPath(path),
+      compressByPath(first),
     )
-    files.set(path, { path, ...stored })
+    for (const path of paths) files.set(path, { path, ...stored })
   }
 }
 

@@ -1,7 +1,8 @@
-import { closeSync, fchownSync, openSync, writeFileSync } from 'node:fs'
-import { chown, type FileHandle, mkdir, open } from 'node:fs/promises'
+import { closeSync, constants, fchownSync, openSync, writeFileSync } from 'node:fs'
+import { chown, copyFile, type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { maxArchiveEntries } from '../../core/limits.ts'
+import type { LinkedCopy } from '../../core/link-targets.ts'
 import { type ArchiveContent, readArchive } from '../../infra/archive/archive.ts'
 import type { ArchiveFile } from '../../infra/archive/reading.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
@@ -30,7 +31,8 @@ export interface UnpackOptions {
 }
 
 /**
- * Writes the regular files of an archive into an empty folder that no other process writes to. To be called in a thread of its own.
+ * Writes the files of an archive, and copies of files in the place of links to them, into an empty folder that no other process writes to. To
+ * be called in a thread of its own.
  * @throws AppError as `readArchive`
  */
 export async function unpack(archive: string, into: string, options: UnpackOptions): Promise<ArchiveContent> {
@@ -81,10 +83,18 @@ export async function unpack(archive: string, into: string, options: UnpackOptio
     }
   }
 
+  async function onCopy({ path, from }: LinkedCopy): Promise<void> {
+    await makeFolder(dirname(path))
+    const target = join(into, path)
+    await copyFile(join(into, from), target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
+    if (uid !== undefined) await chown(target, uid, uid)
+  }
+
   return await readArchive(archive, {
     maxEntries: maxArchiveEntries,
     maxBytes: options.maxBytes,
     overMaxBytes: options.overMaxBytes,
     onFile,
+    onCopy,
   })
 }

@@ -1,10 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
+import { execa } from 'execa'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AppError } from '../../core/errors.ts'
 import { readArchive } from '../../infra/archive/archive.ts'
@@ -40,11 +41,16 @@ async function read(bytes: Buffer, limits: { maxBytes?: number; maxEntries?: num
       files[file.path] = all.length > 100 ? `${all.length} bytes` : all.toString()
       if (file.executable) executables.push(file.path)
     },
+    async onCopy({ path, from }) {
+      files[path] = files[from] ?? 'missing'
+    },
   })
   expect([...content.paths].sort()).toEqual(Object.keys(files).sort())
   const skipped = content.skipped.map(({ path }) => path)
   return { files, executables, skipped, reasons: content.skipped.map(({ reason }) => reason) }
 }
+
+const onCopy = () => Promise.resolve()
 
 const refusal = (bytes: Buffer, limits = {}) =>
   read(bytes, limits).then(
@@ -100,12 +106,11 @@ describe.each([
     ['a path that climbs after ./', { name: './../evil.txt', data: 'x' }, '../evil.txt'],
     ['an absolute path', { name: '/etc/evil.txt', data: 'x' }],
     ['a path with a drive', { name: 'C:/evil.txt', data: 'x' }],
-    ['a backslash', { name: 'a\\..\\evil.txt', data: 'x' }],
     ['a line end', { name: 'a\nb', data: 'x' }, 'a\ufffdb'],
     ['a name of 300 bytes', { name: 'n'.repeat(300), data: 'x' }, `${'n'.repeat(256)}…`],
     ['a path of 1100 bytes', { name: `${'d/'.repeat(550)}x`, data: 'x' }, `${'d/'.repeat(128)}…`],
-    ['a symbolic link', { name: 'link', type: 'symlink', data: '/etc/passwd' }],
-    ['a hard link', { name: 'hard', type: 'hardlink', data: '/etc/passwd' }],
+    ['a symbolic link out of it', { name: 'link', type: 'symlink', data: '/etc/passwd' }],
+    ['a hard link out of it', { name: 'hard', type: 'hardlink', data: '/etc/passwd' }],
     ['a device', { name: 'null', type: 'device' }],
     ['a named pipe', { name: 'pipe', type: 'pipe' }],
     ['a folder that climbs', { name: '../up/', type: 'folder' }],
@@ -275,7 +280,13 @@ describe.each([
       ]),
     )
     const full = Object.assign(new Error('no space'), { code: 'ENOSPC' })
-    const reading = readArchive(path, { maxEntries: 9, maxBytes: 1e9, overMaxBytes: '', onFile: () => Promise.reject(full) })
+    const reading = readArchive(path, {
+      maxEntries: 9,
+      maxBytes: 1e9,
+      overMaxBytes: '',
+      onFile: () => Promise.reject(full),
+      onCopy,
+    })
     await expect(reading).rejects.toBe(full)
   })
 })
@@ -320,6 +331,219 @@ test('D01: names of 60 KB made of slashes cost nothing', bestOfThree, async () =
   expect(performance.now() - began).toBeLessThan(5000)
 })
 
+describe.each([
+  ['tar.gz', tarGz],
+  ['zip', zip],
+])('links in a %s', (format, pack) => {
+  const link = (name: string, data: string, type: 'symlink' | 'hardlink' = 'symlink') => ({ name, data, type }) as const
+
+  test('D01: a link to a file or a folder of the archive is a copy of it, also when it comes first', async () => {
+    const { files, skipped } = await read(
+      pack([
+        link('./latest', 'v2'),
+        link('index.html', 'pages/home.html'),
+        { name: 'pages/home.html', data: 'home' },
+        { name: 'v2/a.html', data: 'a' },
+        { name: 'v2/b/c.html', data: 'c' },
+        link('v2/b/up.html', '../../index.html'),
+        link('through.html', 'latest/b/c.html'),
+      ]),
+    )
+    expect(files).toEqual({
+      'index.html': 'home',
+      'latest/a.html': 'a',
+      'latest/b/c.html': 'c',
+      'pages/home.html': 'home',
+      'through.html': 'c',
+      'v2/a.html': 'a',
+      'v2/b/c.html': 'c',
+      'v2/b/up.html': 'home',
+    })
+    expect(skipped).toEqual([])
+  })
+
+  test('D01: other links are skipped, and the list says why', async () => {
+    const { files, skipped, reasons } = await read(
+      pack([
+        { name: 'index.html', data: 'ok' },
+        link('absolute', '/etc/passwd'),
+        link('up', '../index.html'),
+        link('nothing', 'nothing.html'),
+        link('loop', 'loop'),
+        link('__MACOSX/x', '../index.html'),
+      ]),
+    )
+    expect(files).toEqual({ 'index.html': 'ok' })
+    expect(skipped.map((path, i) => `${path}: ${reasons[i]}`)).toEqual([
+      'absolute: a link out of the tree',
+      'up: a link out of the tree',
+      '__MACOSX/x: added by macOS',
+      'nothing: a link to something that is not in the tree',
+      'loop: a link that leads to too many other links',
+    ])
+  })
+
+  test('D01: a link to the root holds each file once', async () => {
+    const { files } = await read(pack([{ name: 'a/b', data: 'b' }, link('all', '.')]))
+    expect(files).toEqual({ 'a/b': 'b', 'all/a/b': 'b' })
+  })
+
+  test('D01 D04: copies count as entries and as bytes', async () => {
+    const entries = [{ name: 'a/b', data: Buffer.alloc(MiB) }, link('c', 'a'), link('d', 'a/b')]
+    expect(await refusal(pack(entries), { maxBytes: 3 * MiB })).toBe('read')
+    expect(await refusal(pack(entries), { maxBytes: 3 * MiB - 1 })).toBe('conflict: over the quota')
+    const many = Array.from({ length: 100 }, (_, i) => ({ name: `a/${i}`, data: '' }))
+    const bomb = pack([...many, ...Array.from({ length: 300 }, (_, i) => link(`b${i}`, 'a'))])
+    expect(await refusal(bomb)).toMatch(/^conflict: the archive has more than 20000 entries/)
+  })
+
+  test.runIf(format === 'tar.gz')('D01: a hard link is relative to the root of the archive', async () => {
+    const { files, skipped } = await read(pack([{ name: './a/b', data: 'b' }, link('./a/c', './a/b', 'hardlink')]))
+    expect({ files, skipped }).toEqual({ files: { 'a/b': 'b', 'a/c': 'b' }, skipped: [] })
+  })
+})
+
+describe('names in a zip', () => {
+  test.each<[string, Buffer, string]>([
+    ['UTF-8 without its flag', Buffer.from('über.html'), 'über.html'],
+    ['UTF-8 of the Finder', Buffer.from('über.html'.normalize('NFD')), 'über.html'],
+    ['code page 437', Buffer.from('gr\x94\xe1e.html', 'latin1'), 'größe.html'],
+    ['ASCII', Buffer.from('a.html'), 'a.html'],
+  ])('D01: %s is decoded', async (_what, rawName, path) => {
+    const { files, skipped } = await read(zip([{ name: '', rawName, data: 'x' }]))
+    expect({ files, skipped }).toEqual({ files: { [path]: 'x' }, skipped: [] })
+  })
+
+  test('D01: a name that says it is UTF-8 and is not is skipped and listed', async () => {
+    const entries = [{ name: '', rawName: Buffer.from('gr\x94e.html', 'latin1'), isUtf8: true, data: 'x' }]
+    const { files, reasons } = await read(zip(entries))
+    expect({ files, reasons }).toEqual({ files: {}, reasons: ['the path is not valid UTF-8'] })
+  })
+
+  test('D01: backslashes separate folders in a zip without slashes', async () => {
+    const { files, skipped } = await read(
+      zip([
+        { name: 'index.html', data: 'i' },
+        { name: 'assets\\', data: '' },
+        { name: 'assets\\js\\app.js', data: 'a' },
+      ]),
+    )
+    expect({ files, skipped }).toEqual({ files: { 'index.html': 'i', 'assets/js/app.js': 'a' }, skipped: [] })
+  })
+
+  test('D01: beside slashes an entry with a backslash is skipped, and the reason says so', async () => {
+    const { files, reasons } = await read(
+      zip([
+        { name: 'a/b', data: 'b' },
+        { name: 'c\\d', data: 'd' },
+      ]),
+    )
+    expect({ files, reasons }).toEqual({ files: { 'a/b': 'b' }, reasons: ['the path contains a backslash'] })
+  })
+
+  test('D01: a folder of DOS is no empty file', async () => {
+    expect(
+      (
+        await read(
+          zip([
+            { name: 'folder', dosAttributes: 0x10 },
+            { name: 'a', data: 'a' },
+          ]),
+        )
+      ).files,
+    ).toEqual({ a: 'a' })
+  })
+})
+
+describe('a tar', () => {
+  test('D01: names that are not UTF-8 are skipped and listed', async () => {
+    const bytes = tar([{ name: 'cafX.txt', data: 'x' }])
+    bytes[3] = 0xe9
+    // the checksum of the header holds for the changed name
+    const sum = bytes.subarray(0, 512).reduce((total, byte, i) => total + (i >= 148 && i < 156 ? 32 : byte), 0)
+    bytes.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+    const { files, reasons } = await read(gzipSync(bytes))
+    expect({ files, reasons }).toEqual({ files: {}, reasons: ['the path is not valid UTF-8'] })
+  })
+
+  test('D01: one that ends inside a header is damaged', async () => {
+    const bytes = tar([
+      { name: 'index.html', data: 'x' },
+      { name: 'b', data: 'y' },
+    ])
+    expect(await refusal(gzipSync(bytes.subarray(0, 1024 + 100)))).toMatch(/^invalid: the tar.gz is damaged/)
+    // some archivers write no end
+    expect((await read(gzipSync(bytes.subarray(0, 2048)))).files).toEqual({ 'index.html': 'x', b: 'y' })
+  })
+})
+
+describe('sparse files in a tar', () => {
+  const sparse = async (regions: number, ...options: string[]) => {
+    const source = join(folder, `sparse-${++count}`)
+    await mkdir(source)
+    await writeFile(join(source, 'index.html'), 'i')
+    await using file = await open(join(source, `${'long-'.repeat(25)}name.bin`), 'w')
+    for (let i = 0; i < regions; i++) await file.write(Buffer.alloc(4096, 97 + (i % 26)), 0, 4096, (2 * i + 1) * 65_536)
+    await file.truncate((2 * regions + 1) * 65_536)
+    const packed = `${source}.tar`
+    await execa('tar', ['-C', source, ...options, '--sparse', '-cf', packed, '.'])
+    const bytes = await readFile(packed)
+    return { bytes: gzipSync(bytes), raw: bytes, path: join(source, `${'long-'.repeat(25)}name.bin`) }
+  }
+  const contents = async (bytes: Buffer) => {
+    const path = join(folder, String(++count))
+    await writeFile(path, bytes)
+    const files: Record<string, string> = {}
+    await readArchive(path, {
+      maxEntries: 9,
+      maxBytes: 1e9,
+      overMaxBytes: '',
+      onCopy,
+      async onFile(file) {
+        const hash = createHash('sha256')
+        for await (const chunk of file.bytes) hash.update(chunk)
+        files[file.path] = hash.digest('hex')
+      },
+    })
+    return files
+  }
+
+  test.each([
+    ['the old form of GNU tar', ['--format=gnu']],
+    ['pax 0.0', ['--format=posix', '--sparse-version=0.0']],
+    ['pax 0.1', ['--format=posix', '--sparse-version=0.1']],
+    ['pax 1.0, which bsdtar writes too', ['--format=posix', '--sparse-version=1.0']],
+  ])('D01: in %s have their name and all their bytes', async (_form, options) => {
+    for (const regions of [1, 3, 30, 400]) {
+      const { bytes, path } = await sparse(regions, ...options)
+      const files = await contents(bytes)
+      const expected = createHash('sha256')
+        .update(await readFile(path))
+        .digest('hex')
+      expect(Object.keys(files).sort()).toEqual(['index.html', basename(path)].sort())
+      expect(files[basename(path)]).toBe(expected)
+    }
+  })
+
+  test('D01: zeros that the archive does not hold count against the quota and the ratio', async () => {
+    const { raw } = await sparse(1, '--format=posix', '--sparse-version=0.1')
+    const text = raw.toString('latin1')
+    const huge = Buffer.from(text.replace(/GNU\.sparse\.size=\d{6}/, 'GNU.sparse.size=999999'), 'latin1')
+    expect(await refusal(gzipSync(huge), { maxBytes: 900_000 })).toBe('conflict: over the quota')
+  })
+
+  test('D01: regions that overlap or exceed the file are damage', async () => {
+    const { raw } = await sparse(1, '--format=posix', '--sparse-version=0.1')
+    const text = raw.toString('latin1')
+    // as long as the true one, so that the lengths of the records hold
+    for (const map of ['65536,4096,196608,9', '65536,4096,000008,0', '65536,9999,196608,0']) {
+      const changed = text.replace('GNU.sparse.map=65536,4096,196608,0', `GNU.sparse.map=${map}`)
+      expect(changed).not.toBe(text)
+      expect(await refusal(gzipSync(Buffer.from(changed, 'latin1')))).toMatch(/^invalid: the tar.gz is damaged.*a sparse file/)
+    }
+  })
+})
+
 test('the reader of a file learns that the archive is cut short, and can close what it has opened', async () => {
   const path = join(folder, String(++count))
   await writeFile(path, tarGz([{ name: 'a', data: randomBytes(3 * MiB) }]).subarray(0, MiB))
@@ -328,6 +552,7 @@ test('the reader of a file learns that the archive is cut short, and can close w
     maxEntries: 9,
     maxBytes: 1e9,
     overMaxBytes: '',
+    onCopy,
     async onFile(file) {
       try {
         for await (const _chunk of file.bytes);
@@ -374,6 +599,7 @@ test('memory stays bounded while a large archive is read', { timeout: 120_000 },
     maxEntries: 9,
     maxBytes: 1e9,
     overMaxBytes: '',
+    onCopy,
     async onFile(file) {
       for await (const _chunk of file.bytes) if (++chunks % 2048 === 0) peak = Math.max(peak, held())
     },

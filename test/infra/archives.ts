@@ -12,6 +12,11 @@ export interface MadeEntry {
   /** Instead of the true inflated size (zip). */
   readonly size?: number
   readonly encrypted?: boolean
+  /** Instead of the name in UTF-8 (zip); without `isUtf8` the flag of UTF-8 is not set. */
+  readonly rawName?: Buffer
+  readonly isUtf8?: boolean
+  /** Instead of a type and permissions of Unix (zip). */
+  readonly dosAttributes?: number
 }
 
 const tarTypes = {
@@ -72,10 +77,11 @@ export function zip(entries: readonly MadeEntry[]): Buffer {
   for (const { name, data = '', type = 'file', executable, encrypted, ...lies } of entries) {
     const bytes = Buffer.from(data)
     const packed = deflateRawSync(bytes)
-    const nameBytes = Buffer.from(type === 'folder' && !name.endsWith('/') ? `${name}/` : name)
+    const nameBytes = lies.rawName ?? Buffer.from(type === 'folder' && !name.endsWith('/') ? `${name}/` : name)
+    const isUtf8 = lies.isUtf8 ?? lies.rawName === undefined
     const fields = Buffer.alloc(26)
     fields.writeUInt16LE(20, 0)
-    fields.writeUInt16LE(0x800 | (encrypted ? 1 : 0), 2)
+    fields.writeUInt16LE((isUtf8 ? 0x800 : 0) | (encrypted ? 1 : 0), 2)
     fields.writeUInt16LE(8, 4)
     fields.writeUInt32LE(lies.crc ?? crc32(bytes), 10)
     fields.writeUInt32LE(packed.length, 14)
@@ -83,7 +89,7 @@ export function zip(entries: readonly MadeEntry[]): Buffer {
     fields.writeUInt16LE(nameBytes.length, 22)
     const local = Buffer.concat([Buffer.from('PK\x03\x04'), fields, nameBytes, packed])
     const attributes = Buffer.alloc(14)
-    attributes.writeUInt32LE(((zipTypes[type] | (executable ? 0o755 : 0o644)) << 16) >>> 0, 6)
+    attributes.writeUInt32LE(lies.dosAttributes ?? ((zipTypes[type] | (executable ? 0o755 : 0o644)) << 16) >>> 0, 6)
     attributes.writeUInt32LE(offset, 10)
     directory.push(Buffer.from('PK\x01\x02'), Buffer.from([20, 3]), fields, attributes, nameBytes)
     bodies.push(local)

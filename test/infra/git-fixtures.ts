@@ -20,6 +20,9 @@ export async function filesOf(archive: string): Promise<Record<string, ReadFile>
       for await (const chunk of bytes) chunks.push(chunk)
       files[path] = { text: Buffer.concat(chunks).toString(), executable }
     },
+    onCopy: async ({ path, from }) => {
+      files[path] = files[from] as ReadFile
+    },
   })
   return files
 }

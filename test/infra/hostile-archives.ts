@@ -123,6 +123,8 @@ const names: Hostile[] = (['tar.gz', 'zip'] as const).flatMap((format) => {
     expected: skipped,
     kept,
   })
+  // a zip without slashes was made by Windows
+  const separated = (path: string) => (format === 'zip' ? path.replaceAll('\\', '/') : path)
   const one = (name: string, entry: string, listed = entry) => skipping(name, [{ name: entry, data: 'x' }], [listed])
   return [
     one('an absolute path', '/etc/cron.d/evil'),
@@ -131,8 +133,8 @@ const names: Hostile[] = (['tar.gz', 'zip'] as const).flatMap((format) => {
     one('a climb in the middle', 'a/../../evil'),
     one('a climb at the end', 'a/..'),
     one('a drive', 'C:evil.txt'),
-    one('a share', '\\\\server\\share\\evil'),
-    one('a backslash climb', '..\\..\\evil'),
+    one('a share', '\\\\server\\share\\evil', separated('\\\\server\\share\\evil')),
+    one('a backslash climb', '..\\..\\evil', separated('..\\..\\evil')),
     one('a carriage return', 'a\r\nSet-Cookie: x', 'a\ufffd\ufffdSet-Cookie: x'),
     one('a terminal sequence', '\x1b[2Jx', '\ufffd[2Jx'),
     one('a git folder', '.git/hooks/post-checkout'),
@@ -242,7 +244,7 @@ const tars: Hostile[] = [
   {
     name: 'a pax header of 2 MB',
     bytes: () => taggedTar('x', Buffer.alloc(2 * MiB, '30 comment=xxxxxxxxxxxxxxxxxx\n')),
-    expected: [],
+    expected: /no index\.html.*index\.html is left out: its extended header is larger than 1 MiB/,
   },
   {
     name: 'a pax header that is no pax',
@@ -263,7 +265,11 @@ const tars: Hostile[] = [
   },
   { name: 'a global pax path that climbs', bytes: () => taggedTar('g', Buffer.from('21 path=../../evil.x\n')), expected: [] },
   { name: 'a GNU long name that climbs', bytes: () => taggedTar('L', Buffer.from('../../evil\0')), expected: /no index\.html/ },
-  { name: 'a GNU long name of 2 MB', bytes: () => taggedTar('L', Buffer.alloc(2 * MiB, 'n/')), expected: [] },
+  {
+    name: 'a GNU long name of 2 MB',
+    bytes: () => taggedTar('L', Buffer.alloc(2 * MiB, 'n/')),
+    expected: /left out: its extended header is larger/,
+  },
   {
     name: 'a sparse file of GNU',
     bytes: () => patchedTar([{ name: 'sparse', data: 'x' }, index], 156, 'S'),

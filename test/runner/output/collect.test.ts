@@ -87,9 +87,11 @@ test('V13 V14: service files are left out and listed', async () => {
     'a/.DS_Store',
     'node_modules/x/i.js',
   ]
-  for (const path of [...service, '.well-known/x.txt']) await put(path)
+  // bundlers copy files out of packages
+  const published = ['.well-known/x.txt', 'assets/node_modules/fonts/a.woff2']
+  for (const path of [...service, ...published]) await put(path)
   const { paths, skipped } = await collect()
-  expect(paths).toEqual(['.well-known/x.txt', 'index.html'])
+  expect(paths).toEqual([...published, 'index.html'])
   expect(skipped.sort()).toEqual(service.sort())
 })
 
@@ -109,12 +111,65 @@ test('links, second names, pipes and sockets are never read', async () => {
   await new Promise((closed) => server.close(closed))
   expect(paths).toEqual(['index.html'])
   expect(Object.fromEntries(listed.map(({ path, reason }) => [path, reason]))).toEqual({
-    'hard.txt': 'a link, or a second name of a file',
-    'link.txt': 'a link',
-    pipe: 'a link or a special file',
-    socket: 'a link or a special file',
-    up: 'a link',
+    'hard.txt': 'a second name of a file outside of what is published',
+    'link.txt': 'a link out of the tree',
+    pipe: 'a special file',
+    socket: 'a special file',
+    up: 'a link out of the tree',
   })
+})
+
+test('D11: a file with several names in the output is a file under each of them', async () => {
+  await put('a/one.html', 'same')
+  await link(join(dist, 'a/one.html'), join(dist, 'two.html'))
+  await mkdir(join(dist, 'b'))
+  await link(join(dist, 'a/one.html'), join(dist, 'b/three.html'))
+  const { files, skipped } = await collect()
+  expect(skipped).toEqual([])
+  expect(files.map(({ path, size }) => [path, size])).toEqual([
+    ['a/one.html', 4],
+    ['b/three.html', 4],
+    ['index.html', 3],
+    ['two.html', 4],
+  ])
+  expect(await contentOf(files.at(-1)?.sha256 ?? '')).toBe('same')
+  await expect(collect({ maxBytes: 14 })).rejects.toThrow('over the quota')
+  await expect(collect({ maxFiles: 3 })).rejects.toThrow('there are more than 3 files to publish')
+})
+
+test('D11: with one more name outside of the output, none of its names is taken', async () => {
+  await put('one.html')
+  await link(join(dist, 'one.html'), join(dist, 'two.html'))
+  await link(join(dist, 'one.html'), join(folder, 'three.html'))
+  const { paths, skipped } = await collect()
+  expect(paths).toEqual(['index.html'])
+  expect(skipped.sort()).toEqual(['one.html', 'two.html'])
+})
+
+test('D11: links inside the output are copies of what they lead to', async () => {
+  await put('v2/a.html', 'a')
+  await put('v2/b/c.html', 'c')
+  await symlink('v2', join(dist, 'latest'))
+  await symlink('../../index.html', join(dist, 'v2/b/home.html'))
+  await symlink('latest/b/home.html', join(dist, 'start.html'))
+  await symlink('nothing', join(dist, 'broken'))
+  await symlink('.', join(dist, 'v2/self'))
+  const { files, listed } = await collect()
+  expect(listed).toEqual([{ path: 'broken', reason: 'a link to something that is not in the tree' }])
+  expect(files.map(({ path }) => path)).toEqual([
+    'index.html',
+    'latest/a.html',
+    'latest/b/c.html',
+    'start.html',
+    'v2/a.html',
+    'v2/b/c.html',
+    'v2/b/home.html',
+    'v2/self/a.html',
+    'v2/self/b/c.html',
+  ])
+  const original = files.find(({ path }) => path === 'index.html')?.sha256
+  expect(files.find(({ path }) => path === 'v2/b/home.html')?.sha256).toBe(original)
+  await expect(collect({ maxFiles: 8 })).rejects.toThrow('there are more than 8 files to publish')
 })
 
 test('names that cannot be published are left out and listed', async () => {
