@@ -109,5 +109,9 @@ function* filesBelow(sorted: readonly string[], folder: string): Generator<strin
     if ((sorted[middle] ?? '') < prefix) low = middle + 1
     else high = middle
   }
-  for (let path = sorted[low]; path?.startsWith(prefix); path = sorted[++low]) yield path
+  for (let at = low; at < sorted.length; at++) {
+    const path = sorted[at] ?? ''
+    if (!path.startsWith(prefix)) return
+    yield path
+  }
 }

@@ -1,3 +1,18 @@
+/** Headers with one value: two values of one name, joined by a comma, are no value that clients take. */
+const singleValued: ReadonlySet<string> = new Set(
+  [
+    'access-control-allow-credentials access-control-allow-origin access-control-max-age',
+    'content-disposition content-location content-type refresh sourcemap x-sourcemap',
+    'cross-origin-embedder-policy cross-origin-embedder-policy-report-only cross-origin-opener-policy',
+    'cross-origin-opener-policy-report-only cross-origin-resource-policy origin-agent-cluster referrer-policy strict-transport-security',
+    'x-content-type-options x-dns-prefetch-control x-download-options x-frame-options x-permitted-cross-domain-policies',
+    'x-ua-compatible x-xss-protection',
+  ].flatMap((names) => names.split(' ')),
+)
+
+/** Whether the last value of the header replaces those before it, instead of being joined to them. */
+export const isSingleValued = (name: string) => singleValued.has(name.toLowerCase())
+
 const cachingHeaders: ReadonlySet<string> = new Set(
   'age cache-control cdn-cache-control cloudflare-cdn-cache-control expires pragma surrogate-control warning'.split(' '),
 )
@@ -21,9 +36,11 @@ const token = /^[!#$%&'*+.^`|~\w-]+$/
 /** RFC 9110, 5.5, without the bytes above ASCII, which clients read in different ways. */
 const fieldValue = /^[\t\x20-\x7e]*$/
 
+export const isHeaderName = (text: string) => token.test(text)
+
 /** Why a site cannot set a header; it follows the place. Undefined when it can. */
 export function refusalOfHeader(name: string, value: string): string | undefined {
-  if (!token.test(name)) return `has the name "${name.slice(0, 40)}", which is not valid for a header`
+  if (!isHeaderName(name)) return `has the name "${name.slice(0, 40)}", which is not valid for a header`
   const lower = name.toLowerCase()
   if (isCachingHeader(lower) || platformHeaders.has(lower) || platformPrefixes.some((prefix) => lower.startsWith(prefix))) {
     return `sets ${name.slice(0, 40)}, which only the platform sets`

@@ -3,7 +3,9 @@ import { maxRuleFaults, maxRuleFileBytes, maxRuleLines, type RuleFault, type Rul
 export interface Line {
   /** Counted from 1. */
   readonly number: number
+  /** Without spaces at both ends. */
   readonly text: string
+  readonly isIndented: boolean
 }
 
 /** Collects the faults of a file: the first ones, and how many more there are. */
@@ -40,6 +42,7 @@ export function* linesOf(file: string, maxLength: number, faults: Faults): Gener
   for (let at = 0; at < text.length; ) {
     const newline = text.indexOf('\n', at)
     const end = newline === -1 ? text.length : newline
+    const isIndented = text[at] === ' ' || text[at] === '\t'
     const line = text.slice(at, end).trim()
     at = end + 1
     number += 1
@@ -50,7 +53,7 @@ export function* linesOf(file: string, maxLength: number, faults: Faults): Gener
       return
     }
     const refusal = refusalOfLine(line, maxLength)
-    if (refusal === undefined) yield { number, text: line }
+    if (refusal === undefined) yield { number, text: line, isIndented }
     else faults.add(number, refusal)
   }
   if (text.length < file.length) faults.add(number + 1, 'and all lines below are not read: the file is larger than 1 MiB')

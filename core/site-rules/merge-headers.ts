@@ -1,3 +1,4 @@
+import { isSingleValued } from './header-names.ts'
 import type { HeaderBlock } from './rules.ts'
 
 /** A header of a response, with the lines of `_headers` whose blocks set it. */
@@ -10,7 +11,10 @@ export interface AppliedHeader {
 /** Of all headers that a site adds to one response. Many clients and proxies refuse a head of more than 16 KB. */
 export const maxAddedHeaderBytes = 8 * 1024
 
-/** All blocks that match apply, in their order. Values of the same name are joined; what does not fit is left out. */
+/**
+ * All blocks that match apply, in their order. Values of the same name are joined, but of a header with one value the last counts. What does
+ * not fit is left out.
+ */
 export function mergeBlocks(blocks: readonly HeaderBlock[]): AppliedHeader[] {
   const headers = new Map<string, AppliedHeader>()
   let room = maxAddedHeaderBytes
@@ -19,7 +23,7 @@ export function mergeBlocks(blocks: readonly HeaderBlock[]): AppliedHeader[] {
     for (const [name, value] of set) {
       room -= name.length + value.length + 4
       if (room < 0) return [...headers.values()]
-      const known = headers.get(name.toLowerCase())
+      const known = isSingleValued(name) ? undefined : headers.get(name.toLowerCase())
       const lines = known ? [...known.lines.filter((other) => other !== line), line] : [line]
       headers.set(name.toLowerCase(), { name: known?.name ?? name, value: known ? `${known.value}, ${value}` : value, lines })
     }

@@ -1,4 +1,4 @@
-import { isCachingHeader, refusalOfHeader } from './header-names.ts'
+import { isCachingHeader, isHeaderName, refusalOfHeader } from './header-names.ts'
 import { collectFaults, linesOf } from './lines.ts'
 import { parsePathPattern } from './path-pattern.ts'
 import { type HeaderBlock, maxHeaderBlocks, maxHeaderLine, type RuleFault } from './rules.ts'
@@ -16,12 +16,18 @@ export function parseHeaders(text: string): { blocks: HeaderBlock[]; faults: Rul
   const blocks: OpenBlock[] = []
   /** Undefined before the first path, null below a path that is left out. */
   let open: OpenBlock | undefined | null
-  for (const { number, text: line } of linesOf(text, maxHeaderLine, faults)) {
+  for (const { number, text: line, isIndented } of linesOf(text, maxHeaderLine, faults)) {
     if (line.startsWith('/') || /^https?:\/\//i.test(line)) {
       const refusal = refusalOfPath(line) ?? (blocks.length === maxHeaderBlocks ? tooMany : undefined)
       if (refusal !== undefined) faults.add(number, refusal)
       open = refusal === undefined ? { line: number, path: line, set: [], unset: [] } : null
       if (open) blocks.push(open)
+      continue
+    }
+    if (!isIndented && !line.startsWith('!') && !isHeaderName(nameOf(line))) {
+      // the headers below it are not for the path above
+      faults.add(number, notAPath)
+      open = null
       continue
     }
     if (open === null) continue
@@ -32,6 +38,7 @@ export function parseHeaders(text: string): { blocks: HeaderBlock[]; faults: Rul
   return { blocks: used.map(({ unset, ...block }) => (unset.length > 0 ? { ...block, unset } : block)), faults: faults.list() }
 }
 
+const notAPath = 'is not a path that begins with a slash; the headers below it are left out'
 const tooMany = `is one too many: a site has at most ${maxHeaderBlocks} paths with headers`
 
 function refusalOfPath(line: string): string | undefined {

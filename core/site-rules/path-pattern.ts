@@ -15,6 +15,8 @@ interface Splat {
   readonly head: string
   readonly tail: string
   readonly after: readonly Segment[]
+  /** The pattern ends with a slash, so that the splat does not take it. */
+  readonly isClosed: boolean
 }
 
 export const placeholderName = (text: string) => (/^:[A-Za-z_]\w*$/.test(text) ? text.slice(1) : undefined)
@@ -40,7 +42,9 @@ export function parsePathPattern(text: string): PathPattern | string {
   const parse = (part: readonly string[]) => part.map((raw) => (placeholderName(raw) === undefined ? decodeText(raw) : undefined))
   const segments = parse(raws.slice(0, at))
   const splat =
-    star === undefined ? undefined : { head: decodeText(head), tail: decodeText(tail), after: parse(raws.slice(at + 1)) }
+    star === undefined
+      ? undefined
+      : { head: decodeText(head), tail: decodeText(tail), after: parse(raws.slice(at + 1)), isClosed: text.endsWith('/') }
   const literals = [...segments, ...(splat ? [...splat.after, splat.head, splat.tail] : [])]
   if (literals.some((literal) => literal !== undefined && !isInPaths(literal))) return 'has a path that no request can have'
   const names = raws.flatMap((raw, index) => (index === at ? 'splat' : (placeholderName(raw) ?? [])))
@@ -78,7 +82,7 @@ export function splitPath(path: string): SplitPath {
 
 /**
  * What a path gives the placeholders and the splat; undefined when it does not match. A slash at the end of the path counts only for a splat
- * at the end. A splat may be empty and spans any number of segments. There is nothing to try twice: what follows the star is compared from
+ * at the end of the pattern. A splat may be empty and spans any number of segments. There is nothing to try twice: what follows the star is compared from
  * the end of the path.
  */
 export function matchPath({ segments, splat }: PathPattern, path: SplitPath): string[] | undefined {
@@ -87,10 +91,10 @@ export function matchPath({ segments, splat }: PathPattern, path: SplitPath): st
   if (!hasSegments(path, 0, segments)) return undefined
   const captures = capturesOf(path, 0, segments)
   if (!splat) return captures
-  const { head, tail, after } = splat
+  const { head, tail, after, isClosed } = splat
   const end = length - after.length
   if (!hasSegments(path, end, after)) return undefined
-  const isOpen = after.length === 0 && tail === '' && path.hasSlashAtEnd && end > segments.length
+  const isOpen = after.length === 0 && tail === '' && !isClosed && path.hasSlashAtEnd && end > segments.length
   const spanned = path.segments.slice(segments.length, end).join('/') + (isOpen ? '/' : '')
   if (spanned.length < head.length + tail.length || !spanned.startsWith(head) || !spanned.endsWith(tail)) return undefined
   captures.push(spanned.slice(head.length, spanned.length - tail.length), ...capturesOf(path, end, after))

@@ -78,6 +78,26 @@ test.each<[source: string, text: string, path: string, headers: string[]]>([
     '/movies/x',
     ['X-Name: watching :title'],
   ],
+  [
+    'netlify/build, duplicate: the last value of a header with one value',
+    '/*\n  Access-Control-Allow-Origin: *\n  X-Frame-Options: DENY\n  Content-Type: text/plain\n/x\n  access-control-allow-origin: *\n  X-Frame-Options: SAMEORIGIN\n  Content-Type: text/html',
+    '/x',
+    ['access-control-allow-origin: *', 'X-Frame-Options: SAMEORIGIN', 'Content-Type: text/html'],
+  ],
+  [
+    'E32: twice in one block too',
+    '/x\n  Referrer-Policy: origin\n  Referrer-Policy: no-referrer',
+    '/x',
+    ['Referrer-Policy: no-referrer'],
+  ],
+  ['E32: lists are joined', '/*\n  Link: </a>\n/x\n  Link: </b>', '/x', ['Link: </a>, </b>']],
+  [
+    'E32: headers below a line that is no path are not those of the path above',
+    '/*\n  A: 1\nblog/*\n  X-Robots-Tag: noindex\n/x\n  B: 2',
+    '/x',
+    ['A: 1', 'B: 2'],
+  ],
+  ['E32: a line that is no header leaves the others of its block', '/x\n  A: 1\n  nonsense\n  B: 2', '/x', ['A: 1', 'B: 2']],
   ['E32: a type', '/feed\n  Content-Type: application/atom+xml', '/feed', ['Content-Type: application/atom+xml']],
   ['E32: the first one again after it was taken back', '/*\n  A: 1\n/x\n  ! A\n  A: 2', '/x', ['A: 2']],
 ])('E32, %s: %j at %s gives %j', (_source, text, path, headers) => expect(headersOf(text, path)).toEqual(headers))
@@ -100,6 +120,9 @@ describe('headers that only the platform sets', () => {
 
 test.each([
   ['A: 1', '1 stands before the first path'],
+  ['/a\nblog/*\n  B: 2', '2 is not a path that begins with a slash; the headers below it are left out'],
+  ['/a\nblog/:slug\n  B: 2', '2 is not a path that begins with a slash; the headers below it are left out'],
+  ['/a\n*.html\n  B: 2', '2 is not a path that begins with a slash; the headers below it are left out'],
   ['/a\n  nonsense', '2 is neither a path nor a header such as X-Frame-Options: DENY'],
   ['/a\n  : x', '2 is neither a path nor a header such as X-Frame-Options: DENY'],
   ['/a\n  Test:', '2 has a header without a value'],
