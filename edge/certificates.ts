@@ -18,7 +18,10 @@ export interface CertificateTableOptions {
   readonly snapshotDelayMs?: number
 }
 
-/** Every certificate, in memory, with its key sealed. It begins with the last snapshot and accepts only higher versions. */
+/**
+ * Every certificate, in memory, with its key sealed. It begins with the last snapshot and accepts only higher versions, or any in place of one of
+ * another incarnation of the database.
+ */
 export async function openCertificateTable({
   snapshotDir,
   log,
@@ -33,6 +36,7 @@ export async function openCertificateTable({
   })
   const byId = new Map<string, StoredCertificate>()
   const byName = new Map<string, StoredCertificate>()
+  let incarnation: string | undefined
 
   function forget(id: string): boolean {
     const known = byId.get(id)
@@ -51,14 +55,23 @@ export async function openCertificateTable({
     return true
   }
 
-  const changed = () => snapshots.changed(() => [...byId.values()])
+  const changed = () => snapshots.changed(() => ({ incarnation, entries: [...byId.values()] }))
 
-  for (const certificate of await snapshots.load()) take(certificate)
+  const loaded = await snapshots.load()
+  incarnation = loaded.incarnation
+  for (const certificate of loaded.entries) take(certificate)
   log.info({ certificates: byId.size }, 'certificates read from the snapshot')
 
   return {
     find: (host) => byName.get(host) ?? byName.get(wildcardOf(host)),
     versionOf: (id) => byId.get(id)?.version,
+
+    useIncarnation(given) {
+      if (given === incarnation) return
+      incarnation = given
+      for (const [id, certificate] of byId) byId.set(id, { ...certificate, version: 0 })
+      changed()
+    },
 
     apply(certificates, goneIds) {
       const gone = goneIds.filter(forget)
@@ -105,15 +118,16 @@ export function createCertificateGetter({
 }: CertificateGetterOptions): RequestListener {
   const paths = certificatePaths(secretKey)
   const keyring = openKeyring(secretKey)
-  const opened = new LRUCache<string, Buffer>({ max: maxOpened })
+  // by what is stored: a version says which certificate it is only within one incarnation of the database
+  const opened = new LRUCache<StoredCertificate, Buffer>({ max: maxOpened })
 
-  function bundleOf({ id, version, certificate, key_sealed }: StoredCertificate): Buffer {
-    const place = `${id} ${version}`
-    const known = opened.get(place)
+  function bundleOf(stored: StoredCertificate): Buffer {
+    const known = opened.get(stored)
     if (known) return known
+    const { id, certificate, key_sealed } = stored
     const key = open(keyring, key_sealed, { table: 'certificates', id, column: 'key_sealed' })
     const bundle = Buffer.from(`${certificate.trimEnd()}\n${key.trimEnd()}\n`)
-    opened.set(place, bundle)
+    opened.set(stored, bundle)
     return bundle
   }
 

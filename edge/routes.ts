@@ -64,9 +64,12 @@ function hostsOf(route: Route, platformDomain: string): HostPattern[] {
   ]
 }
 
+/** Changes of more routes at once are one line of the log. */
+const maxLoggedRoutes = 20
+
 /**
  * Every route, in memory. It begins with the last snapshot, keeps the known routes while the feed is away, and accepts a route only
- * when its version is higher than the known one.
+ * when its version is higher than the known one, or when the known one is of another incarnation of the database.
  */
 export async function openRouteTable(options: RouteTableOptions): Promise<RouteTable> {
   const { platformDomain, log, snapshotDir: dir, snapshotDelayMs: delayMs } = options
@@ -75,6 +78,7 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
   const byHost = new Map<string, HostPattern>()
   const byToken = new Map<string, FoundPreview>()
   const byDeploy = new Map<string, FoundPermanentLink>()
+  let incarnation: string | undefined
   let connected = false
   let reason: string | undefined
 
@@ -100,9 +104,11 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
     return true
   }
 
-  const changed = () => snapshots.changed(() => [...bySite.values()])
+  const changed = () => snapshots.changed(() => ({ incarnation, entries: [...bySite.values()] }))
 
-  for (const route of await snapshots.load()) take(route)
+  const loaded = await snapshots.load()
+  incarnation = loaded.incarnation
+  for (const route of loaded.entries) take(route)
   log.info({ routes: bySite.size }, 'routes read from the snapshot')
 
   return {
@@ -119,13 +125,22 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
       return snapshots.confirmedMs
     },
 
-    replaceAll(routes) {
-      const present = new Set(routes.map((route) => route.site_id))
-      const gone = [...bySite.values()].filter((route) => !present.has(route.site_id))
+    useIncarnation(given) {
+      if (given === incarnation) return
+      log.info({ routes: bySite.size, incarnation: given }, 'the database is another one; all routes are replaced')
+      incarnation = given
+      // lower than every version that is read, in the snapshot as well
+      for (const [id, route] of bySite) bySite.set(id, { ...route, version: 0 })
+      changed()
+    },
+
+    versionOf: (siteId) => bySite.get(siteId)?.version,
+
+    keepOnly(siteIds) {
+      const gone = [...bySite.values()].filter((route) => !siteIds.has(route.site_id))
       gone.forEach(forget)
-      const taken = routes.filter(take)
-      if (gone.length === 0 && taken.length === 0) return
-      log.info({ routes: bySite.size, changed: taken.length, removed: gone.length }, 'routes read from the database')
+      if (gone.length === 0) return
+      log.info({ routes: bySite.size, removed: gone.length }, 'routes removed')
       changed()
     },
 
@@ -134,7 +149,8 @@ export async function openRouteTable(options: RouteTableOptions): Promise<RouteT
       gone.forEach(forget)
       const taken = routes.filter(take)
       for (const { site_id } of gone) log.info({ site_id }, 'route removed')
-      for (const { site_id, version, deploy_id } of taken) log.info({ site_id, version, deploy_id }, 'route changed')
+      if (taken.length > maxLoggedRoutes) log.info({ routes: bySite.size, changed: taken.length }, 'routes changed')
+      else for (const { site_id, version, deploy_id } of taken) log.info({ site_id, version, deploy_id }, 'route changed')
       if (gone.length > 0 || taken.length > 0) changed()
     },
 

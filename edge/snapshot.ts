@@ -5,6 +5,7 @@ import { replaceFile } from '../infra/replace-file.ts'
 import { readChecked, writeChecked } from './checked-json.ts'
 
 const kept = 3
+const empty = { incarnation: undefined, entries: [] }
 
 export interface SnapshotOptions<T> {
   readonly dir: string
@@ -17,12 +18,18 @@ export interface SnapshotOptions<T> {
   readonly delayMs?: number | undefined
 }
 
+export interface SnapshotContent<T> {
+  /** The incarnation of the database that the versions of the entries belong to; undefined in snapshots of earlier releases. */
+  readonly incarnation: string | undefined
+  readonly entries: readonly T[]
+}
+
 /** Keeps the entries of a table for the next start. Disposing writes pending changes. */
 export interface Snapshots<T> extends AsyncDisposable {
   /** Loads the newest intact snapshot; empty when there is none. */
-  load(): Promise<T[]>
-  /** Schedules writing the entries; a table that takes long to write is written less often. */
-  changed(entries: () => readonly T[]): void
+  load(): Promise<SnapshotContent<T>>
+  /** Schedules writing the content; a table that takes long to write is written less often. */
+  changed(content: () => SnapshotContent<T>): void
   /** Notes the instant, in milliseconds, up to which the entries have every change. */
   confirm(nowMs: number): void
   /** The latest such instant: at first that of the loaded snapshot, 0 for none. */
@@ -36,7 +43,7 @@ export interface Snapshots<T> extends AsyncDisposable {
 export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 1000 }: SnapshotOptions<T>): Promise<Snapshots<T>> {
   const files = await openFiles({ dir, name, complete, log })
   let timer: NodeJS.Timeout | undefined
-  let latest: () => readonly T[] = () => []
+  let latest: () => SnapshotContent<T> = () => empty
   let saving: Promise<void> = Promise.resolve()
   let lastSaveMs = 0
   let confirmedMs = 0
@@ -68,10 +75,10 @@ export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 100
     async load() {
       const loaded = await files.load()
       confirmedMs = loaded.confirmedMs
-      return loaded.entries
+      return loaded.content
     },
-    changed(entries) {
-      latest = entries
+    changed(content) {
+      latest = content
       isSaved = false
       timer ??= setTimeout(save, Math.max(delayMs, lastSaveMs * 20))
     },
@@ -96,8 +103,15 @@ export async function openSnapshots<T>({ dir, name, complete, log, delayMs = 100
 
 async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T>, 'delayMs'>) {
   const numbered = new RegExp(`^${name}-(\\d{12})\\.json$`)
-  const format = `plinth-${name}-1`
-  const parse = (text: string) => (readChecked(format, text) as T[] | undefined)?.map(complete)
+  const format = `plinth-${name}-2`
+  const ofEarlierRelease = (text: string) => {
+    const entries = readChecked(`plinth-${name}-1`, text) as T[] | undefined
+    return entries && { incarnation: undefined, entries }
+  }
+  const parse = (text: string): SnapshotContent<T> | undefined => {
+    const content = (readChecked(format, text) as SnapshotContent<T> | undefined) ?? ofEarlierRelease(text)
+    return content && { ...content, entries: content.entries.map(complete) }
+  }
   await mkdir(dir, { recursive: true })
   const newestFirst = async () =>
     (await readdir(dir))
@@ -115,22 +129,22 @@ async function openFiles<T>({ dir, name, complete, log }: Omit<SnapshotOptions<T
     confirm,
 
     /** Loads the newest intact snapshot; empty when there is none. A broken one is renamed to `.bad`. */
-    async load(): Promise<{ entries: T[]; confirmedMs: number }> {
+    async load(): Promise<{ content: SnapshotContent<T>; confirmedMs: number }> {
       for (const file of await newestFirst()) {
         const path = join(dir, file)
-        const entries = parse(await readFile(path, 'utf8'))
-        if (entries) {
+        const content = parse(await readFile(path, 'utf8'))
+        if (content) {
           newest = path
-          return { entries, confirmedMs: Math.floor((await stat(path)).mtimeMs) }
+          return { content, confirmedMs: Math.floor((await stat(path)).mtimeMs) }
         }
         await rename(path, `${path}.bad`)
         log.error({ file }, 'broken snapshot set aside')
       }
-      return { entries: [], confirmedMs: 0 }
+      return { content: empty, confirmedMs: 0 }
     },
 
-    async save(entries: readonly T[], confirmedMs: number): Promise<void> {
-      const text = writeChecked(format, entries)
+    async save(content: SnapshotContent<T>, confirmedMs: number): Promise<void> {
+      const text = writeChecked(format, content)
       const before = await newestFirst()
       const number = Number(numbered.exec(before[0] ?? '')?.[1] ?? 0) + 1
       const file = join(dir, `${name}-${String(number).padStart(12, '0')}.json`)

@@ -9,6 +9,11 @@ export interface TestDatabase extends AsyncDisposable {
   forbidConnections(forbidden: boolean): Promise<void>
 }
 
+export interface CopiableDatabase extends TestDatabase {
+  /** Copies the database. The returned function puts the copy in its place, as who loads a dump does. Both end every connection. */
+  backUp(): Promise<() => Promise<void>>
+}
+
 async function run(...statements: string[]): Promise<void> {
   const client = new pg.Client({ connectionString: inject('postgres') })
   await client.connect()
@@ -20,15 +25,26 @@ async function run(...statements: string[]): Promise<void> {
 }
 
 /** A migrated database of its own, dropped at the end. */
-export async function createDatabase(): Promise<TestDatabase> {
+export async function createDatabase(): Promise<CopiableDatabase> {
   const name = `test_${randomBytes(6).toString('hex')}`
   await run(`create database ${name} template ${templateDatabase} strategy file_copy`)
+  async function forbidConnections(forbidden: boolean): Promise<void> {
+    await run(`alter database ${name} with allow_connections ${!forbidden}`)
+    // and waits: on a busy machine a server process lives on for a while, and its connection would break under a later query
+    if (forbidden) await run(`select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = '${name}'`)
+  }
   return {
     url: databaseUrl(inject('postgres'), name),
-    async forbidConnections(forbidden) {
-      await run(`alter database ${name} with allow_connections ${!forbidden}`)
-      // and waits: on a busy machine a server process lives on for a while, and its connection would break under a later query
-      if (forbidden) await run(`select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = '${name}'`)
+    forbidConnections,
+    async backUp() {
+      const copy = `${name}_copy`
+      await forbidConnections(true)
+      await run(`create database ${copy} template ${name} strategy file_copy`)
+      await forbidConnections(false)
+      return async () => {
+        await forbidConnections(true)
+        await run(`drop database ${name}`, `alter database ${copy} rename to ${name}`)
+      }
     },
     [Symbol.asyncDispose]: () => run(`drop database ${name} with (force)`),
   }

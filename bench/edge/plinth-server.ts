@@ -63,7 +63,7 @@ const without = {
   brand: null,
 }
 const lock = epoch === '' ? null : ({ mode: 'password', epoch, ...without } as const)
-routes.replaceAll([{ ...site, ...nothing, lock }])
+routes.apply([{ ...site, ...nothing, lock }], [])
 const confirm = () => routes.setConnected(true)
 confirm()
 opened.adopt(setInterval(confirm, 5000), clearInterval)

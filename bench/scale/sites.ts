@@ -84,7 +84,7 @@ export async function makeSites(config: Config, { sites, files }: Sites, visits:
     log: createLogger('bench', 'silent'),
   })
   table.setConnected(true)
-  table.replaceAll(routes)
+  table.apply(routes, [])
 }
 
 function routeOf(site: number, manifest_sha256: string): Route {

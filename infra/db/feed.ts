@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { pause } from '../pause.ts'
 import type { Db } from './database.ts'
+import { incarnationChannel, readIncarnation } from './incarnation.ts'
 import type { DB } from './schema.ts'
 import { namesOfProcess, sendStatement } from './statements.ts'
 
@@ -13,7 +14,12 @@ import { namesOfProcess, sendStatement } from './statements.ts'
 export interface Feed {
   /** Notifications begin with the id of a row; the text after a colon is ignored. */
   readonly channel: string
-  /** Reads every row; absent ones have been deleted. Returns when the latest of them changed, in milliseconds; 0 for none. */
+  /**
+   * Called before each read of all rows. Those that are known from another incarnation are to be replaced, whatever their version, and those that
+   * are absent to be forgotten.
+   */
+  useIncarnation(incarnation: string): void
+  /** Reads every row that may have changed; absent ones have been deleted. Returns when the latest of them changed, in milliseconds; 0 for none. */
   readAll(db: Db): Promise<number>
   /** Reads the rows that changed after the instant; returns the same as `readAll`. */
   readSince(db: Db, since: Date): Promise<number>
@@ -33,6 +39,8 @@ export interface FollowOptions {
   readonly pollMs?: number
   /** How often everything is read again, because a deleted row leaves no trace. */
   readonly reloadMs?: number
+  /** Called whenever PostgreSQL has answered. */
+  readonly answered?: () => void
 }
 
 /** Changes are stamped before their commit; a transaction may be this much older than the newest stamp that was read. */
@@ -100,6 +108,7 @@ async function followOnce(
   await using listener = await listen(url, stop, feeds, options)
   const { db } = listener
   const newest = new Map<Feed, number>()
+  let incarnation = ''
   for (const feed of feeds) await feed.begin?.(db)
   for (;;) {
     const due = await listener.next()
@@ -108,7 +117,10 @@ async function followOnce(
       await Promise.race([ended, setTimeout(endPatienceMs, undefined, { ref: false })])
       return
     }
-    if (due.reload) {
+    const known = incarnation
+    if (due.reload || due.poll) incarnation = await readIncarnation(db)
+    if (due.reload || incarnation !== known) {
+      for (const feed of feeds) feed.useIncarnation(incarnation)
       for (const feed of feeds) newest.set(feed, await feed.readAll(db))
       complete()
       continue
@@ -141,7 +153,7 @@ interface Listener extends AsyncDisposable {
 
 /** Listens before the first read, so that no change is missed in between. */
 async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], options: FollowOptions): Promise<Listener> {
-  const { pollMs = 5000, reloadMs = 300_000 } = options
+  const { pollMs = 5000, reloadMs = 300_000, answered = () => undefined } = options
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: 2000,
@@ -164,13 +176,17 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
 
   client.on('error', (error) => waking(() => (lost ??= error))())
   client.on('notification', ({ channel, payload = '' }) =>
-    waking(() => named.get(channel)?.add(payload.split(':', 1)[0] ?? ''))(),
+    waking(() => {
+      if (channel === incarnationChannel) reload = true
+      else named.get(channel)?.add(payload.split(':', 1)[0] ?? '')
+    })(),
   )
   await using opened = new AsyncDisposableStack()
   // closing the connection to a server that does not answer would take for ever
   opened.defer(() => Promise.race([client.end().catch(() => undefined), setTimeout(endPatienceMs, undefined, { ref: false })]))
   await client.connect()
-  for (const { channel } of feeds) await client.query(`listen ${channel}`)
+  answered()
+  for (const channel of [incarnationChannel, ...named.keys()]) await client.query(`listen ${channel}`)
   opened.adopt(
     setInterval(
       waking(() => (poll = true)),
@@ -190,7 +206,7 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
   const stack = opened.move()
 
   return {
-    db: overOneClient(client),
+    db: overOneClient(client, answered),
     async next() {
       while (!isDue()) {
         wake = Promise.withResolvers()
@@ -212,8 +228,12 @@ async function listen(url: string, stop: AbortSignal, feeds: readonly Feed[], op
 }
 
 /** Kysely over a connection that is opened and closed elsewhere. */
-function overOneClient(client: pg.Client): Db {
-  const query = (text: string, values: readonly unknown[]) => sendStatement(client, namesOfProcess, text, values)
+function overOneClient(client: pg.Client, answered: () => void): Db {
+  const query = async (text: string, values: readonly unknown[]) => {
+    const result = await sendStatement(client, namesOfProcess, text, values)
+    answered()
+    return result
+  }
   const connection = { query, release: () => undefined } as unknown as PostgresPoolClient
   const pool = { connect: () => Promise.resolve(connection), end: () => Promise.resolve(), options: {} }
   return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) })

@@ -809,6 +809,13 @@ interface EdgeAcks {
   at: Date
 }
 
+/** The one row about the installation itself. */
+interface Installation {
+  id: Generated<string>
+  /** Changes when a backup is restored. */
+  incarnation: Generated<string>
+}
+
 export interface DB {
   projects: Projects
   keys: Keys
@@ -879,4 +886,5 @@ export interface DB {
   live_paths: LivePaths
   edges: Edges
   edge_acks: EdgeAcks
+  installation: Installation
 }

@@ -1,4 +1,4 @@
-import { type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import { withPrimaries } from '../../core/domains.ts'
 import type { Db } from '../../infra/db/database.ts'
@@ -9,6 +9,7 @@ import { deliveryFiles, deliveryPage, type RouteFile, type RoutePage } from './d
 import { type AppliedRoute, ackedStampMs, type EdgeRegistration } from './edges.ts'
 import { type RouteLock, routeLock } from './locks.ts'
 import { permanentLinks } from './permanent-links.ts'
+import { newestOf, type RowVersion, readAll, readHigher, type Table } from './versions.ts'
 
 /** The facts of one site that the edge needs. */
 export interface Route {
@@ -99,62 +100,76 @@ export async function notifyRemoved(tx: Db, siteId: string): Promise<void> {
 }
 
 /** Receives the routes of a feed. Calls come one at a time, and a later call never has an older state of the database. */
-export interface RouteSink {
-  /** Takes all routes: absent ones have been deleted. */
-  replaceAll(routes: readonly Route[]): void
+export interface RouteSink extends Table {
   /** Takes routes that may have changed, and ids of removed sites. */
   apply(routes: readonly Route[], goneSiteIds: readonly string[]): void
   readonly setConnected: SetConnected
 }
 
 /** @param edge acknowledges the routes once the sink has them */
-export const routeFeed = (sink: Pick<RouteSink, 'replaceAll' | 'apply'>, edge?: EdgeRegistration): Feed => ({
-  channel,
-  // before the first read, because the process already serves the routes of its snapshot
-  begin: async (db) => await edge?.heartbeat(db),
-  end: async (db) => await edge?.leave(db),
-  async readAll(db) {
-    const { routes, newest, recent } = await readRoutes(db)
-    sink.replaceAll(routes)
-    await edge?.acknowledge(db, recent)
-    await edge?.heartbeat(db)
-    return newest
-  },
-  async readSince(db, since) {
-    const { routes, newest } = await readRoutes(db, (eb) => eb('sites.route_changed_at', '>', since))
-    // not acknowledged: each of these changes has a notification, which is read before or after this
-    sink.apply(routes, [])
-    await edge?.heartbeat(db)
-    return newest
-  },
-  async readNamed(db, ids) {
-    // one text for any number of sites: planning it takes PostgreSQL ten times as long as running it
-    const { routes } = await readRoutes(db, (eb) => eb('sites.id', '=', sql<string>`any(${ids}::uuid[])`))
+export function routeFeed(sink: Omit<RouteSink, 'setConnected'>, edge?: EdgeRegistration): Feed {
+  async function readNamed(db: Db, ids: readonly string[]): Promise<Route[]> {
+    const routes = await readRoutes(db, ids)
     const found = new Set(routes.map((route) => route.site_id))
     sink.apply(
       routes,
       ids.filter((id) => !found.has(id)),
     )
-    await edge?.acknowledge(db, routes)
-  },
-})
+    return routes
+  }
+  return {
+    channel,
+    useIncarnation: (incarnation) => sink.useIncarnation(incarnation),
+    // before the first read: who publishes after it has to wait for this edge
+    begin: async (db) => await edge?.heartbeat(db),
+    end: async (db) => await edge?.leave(db),
+    async readAll(db) {
+      const rows = await listVersions(db)
+      await readAll(sink, rows, batchSize, (ids) => readNamed(db, ids))
+      const newest = newestOf(rows)
+      await edge?.acknowledge(db, rows.filter((row) => row.changed_at.getTime() > newest - ackedStampMs).map(appliedRoute))
+      await edge?.heartbeat(db)
+      return newest
+    },
+    async readSince(db, since) {
+      const rows = await listVersions(db, since)
+      // not acknowledged: each of these changes has a notification, which is read before or after this
+      await readHigher(sink, rows, batchSize, (ids) => readNamed(db, ids))
+      await edge?.heartbeat(db)
+      return newestOf(rows)
+    },
+    async readNamed(db, ids) {
+      const routes = await readNamed(db, ids)
+      await edge?.acknowledge(db, routes)
+    },
+  }
+}
+
+/** Routes of one read. */
+const batchSize = 1000
+
+const appliedRoute = ({ id, version }: RowVersion): AppliedRoute => ({ site_id: id, version })
+
+const listVersions = (db: Db, since?: Date): Promise<RowVersion[]> =>
+  db
+    .selectFrom('sites')
+    .select(['id', 'version', 'route_changed_at as changed_at'])
+    .$if(since !== undefined, (query) => (since ? query.where('route_changed_at', '>', since) : query))
+    .execute()
 
 /** Follows every route until disposed. While PostgreSQL is away it retries, and the sink keeps its routes. */
 export const followRoutes = (url: string, sink: RouteSink, options?: FollowOptions): AsyncDisposable =>
   follow(url, [routeFeed(sink)], sink.setConnected, options)
 
-/** The routes of all sites or of some, when the last of them changed (0 for none), and those that changed shortly before. */
-async function readRoutes(
-  db: Db,
-  which?: (eb: ExpressionBuilder<Pick<DB, 'sites'>, 'sites'>) => Expression<SqlBool>,
-): Promise<{ routes: Route[]; newest: number; recent: AppliedRoute[] }> {
-  const rows = await db
+async function readRoutes(db: Db, ids: readonly string[]): Promise<Route[]> {
+  const routes = await db
     .selectFrom('sites')
-    .$if(which !== undefined, (query) => (which ? query.where(which) : query))
+    // one text for any number of sites: planning it takes PostgreSQL ten times as long as running it
+    .where('sites.id', '=', sql<string>`any(${ids}::uuid[])`)
     .innerJoin('projects', 'projects.id', 'sites.project_id')
     .leftJoin('deploys', 'deploys.id', 'sites.active_deploy_id')
     .select(['sites.id as site_id', 'sites.subdomain', 'sites.enabled', 'sites.canonical_urls'])
-    .select(['sites.version', 'sites.route_changed_at', 'sites.retained_sha256'])
+    .select(['sites.version', 'sites.retained_sha256'])
     .select((eb) => eb('sites.deletion_scheduled_at', 'is not', null).$castTo<boolean>().as('trashed'))
     .select(['projects.suspended', 'deploys.id as deploy_id', 'deploys.manifest_sha256'])
     .select(sql<boolean>`deploys.id is not null and deploys.compression_due_at is null`.as('compressed'))
@@ -166,13 +181,7 @@ async function readRoutes(
     .select((eb) => jsonObjectFrom(deliveryPage(eb)).as('delivery_page'))
     .select((eb) => jsonObjectFrom(routeLock(eb)).as('lock'))
     .execute()
-  let newest = 0
-  const routes = rows.map(({ route_changed_at, ...route }) => {
-    newest = Math.max(newest, route_changed_at.getTime())
-    return { ...route, domains: withPrimaries(route.domains) }
-  })
-  const recent = rows.filter((row) => row.route_changed_at.getTime() > newest - ackedStampMs)
-  return { routes, newest, recent }
+  return routes.map((route) => ({ ...route, domains: withPrimaries(route.domains) }))
 }
 
 const livePreviews = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'preview_links' | 'deploys'>, 'sites'>) =>

@@ -413,7 +413,9 @@ describe('when the time in the trash is over', () => {
     const gone: string[] = []
     const connected = Promise.withResolvers<void>()
     const sink = {
-      replaceAll: () => undefined,
+      useIncarnation: () => undefined,
+      versionOf: () => undefined,
+      keepOnly: () => undefined,
       apply: (_routes: readonly Route[], ids: readonly string[]) => void gone.push(...ids),
       setConnected: () => connected.resolve(),
     }

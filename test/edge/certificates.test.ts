@@ -13,6 +13,7 @@ import type { Cas } from '../../infra/cas/cas.ts'
 import { openDiskCas } from '../../infra/cas/disk.ts'
 import { openKeyring, seal } from '../../infra/crypto/seal.ts'
 import { type Db, openDatabase } from '../../infra/db/database.ts'
+import { renewIncarnation } from '../../infra/db/incarnation.ts'
 import { openServer } from '../../infra/listen.ts'
 import { notifyCertificate } from '../../services/feeds/certificates.ts'
 import { bumpRoutes } from '../../services/feeds/routes.ts'
@@ -61,7 +62,7 @@ async function statementsOf(db: Db): Promise<number> {
     select xact_commit as calls from pg_stat_database where datname = current_database()`.execute(db)
   return Number(rows[0]?.calls)
 }
-/** Far fewer than one for each handshake. The poll of the feed makes two every five seconds; besides, there are those that count. */
+/** Far fewer than one for each handshake. The poll of the feed makes four every five seconds; besides, there are those that count. */
 const maxStatements = (startedAt: number) => (performance.now() - startedAt) / 1000 + 50
 
 async function insertDomain(db: Db, domain: string): Promise<{ id: string; site_id: string }> {
@@ -156,6 +157,22 @@ describe('the getter of certificates', () => {
     await db.updateTable('domains').set({ verified_at: null }).where('id', '=', id).execute()
     await bumpRoutes(db, { site_id })
     await expect.poll(() => given(edge, 'one.shops.example.com'), soon).toBe(204)
+  })
+
+  test('after a backup is restored it gives the certificate of the backup, though its version is known', async () => {
+    await using database = await createDatabase()
+    await using opened = openDatabase(database.url)
+    const { db } = opened
+    const id = await store(db, null, 'platform.test')
+    await using edge = await open(database.url)
+    await expect.poll(() => given(edge, 'platform.test'), soon).toBe('DNS:platform.test')
+    const { certificate, key } = selfSigned('other.test')
+    const key_sealed = seal(openKeyring(secretKey), key, { table: 'certificates', id, column: 'key_sealed' })
+    await db.transaction().execute(async (tx) => {
+      await tx.updateTable('certificates').set({ certificate, key_sealed }).where('id', '=', id).execute()
+      await renewIncarnation(tx)
+    })
+    await expect.poll(() => given(edge, 'platform.test'), soon).toBe('DNS:other.test')
   })
 
   test('a start without PostgreSQL gives what the one before knew', async () => {

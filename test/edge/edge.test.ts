@@ -43,7 +43,7 @@ const optionsOf = (databaseUrl: string) => ({
 /** Leaves a snapshot with one site behind. */
 async function writeSnapshot(): Promise<void> {
   await using table = await openRouteTable({ platformDomain, snapshotDir: join(dir, 'routes'), log })
-  table.replaceAll([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))])
+  table.apply([routeOf('site', await storeFiles(cas, { 'index.html': 'home' }))], [])
 }
 
 /** The site `site.plinth.test` of a new project. */

@@ -54,16 +54,26 @@ function memory() {
     applied: 0,
     reloads: 0,
     reason: '' as string | undefined,
+    incarnation: '',
+    outdated: new Set<string>(),
     routes: new Map<string, Route>(),
   }
   const sink: RouteSink = {
-    replaceAll(routes) {
+    useIncarnation(incarnation) {
+      if (state.incarnation !== incarnation) state.outdated = new Set(state.routes.keys())
+      state.incarnation = incarnation
+    },
+    versionOf: (id) => (state.outdated.has(id) ? 0 : state.routes.get(id)?.version),
+    keepOnly(ids) {
       state.reloads++
-      state.routes = new Map(routes.map((route) => [route.site_id, route]))
+      for (const id of state.routes.keys()) if (!ids.has(id)) state.routes.delete(id)
     },
     apply(routes, gone) {
       state.applied++
-      for (const route of routes) state.routes.set(route.site_id, route)
+      for (const route of routes) {
+        state.routes.set(route.site_id, route)
+        state.outdated.delete(route.site_id)
+      }
       for (const id of gone) state.routes.delete(id)
     },
     setConnected(connected, reason) {

@@ -1,7 +1,8 @@
-import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { writeChecked } from '../../edge/checked-json.ts'
 import { openRouteTable, type RouteTable } from '../../edge/routes.ts'
 import { openSnapshots } from '../../edge/snapshot.ts'
 import type { RouteLock } from '../../services/feeds/locks.ts'
@@ -24,16 +25,40 @@ describe('the route table', () => {
     await using table = await open()
     table.apply([routeOf('site', 'b', { version: 2 })], [])
     table.apply([routeOf('site', 'a', { version: 1 })], [])
-    table.replaceAll([routeOf('site', 'a', { version: 1 })])
+    table.apply([routeOf('site', 'a', { version: 1 })], [])
     expect(at(table, 'site')?.manifest_sha256).toBe('b')
-    table.replaceAll([routeOf('site', 'c', { version: 3 })])
+    table.apply([routeOf('site', 'c', { version: 3 })], [])
     expect(at(table, 'site')?.manifest_sha256).toBe('c')
+  })
+
+  test('takes any version in place of a route of another incarnation of the database, which stays until then, also over a restart', async () => {
+    {
+      await using table = await open()
+      table.useIncarnation('one')
+      table.apply([routeOf('site', 'c', { version: 3 }), routeOf('other', 'c', { version: 3 })], [])
+      table.useIncarnation('one')
+      table.apply([routeOf('site', 'b', { version: 2 })], [])
+      expect([at(table, 'site')?.manifest_sha256, table.versionOf('id-of-site')]).toEqual(['c', 3])
+    }
+    {
+      await using table = await open()
+      table.useIncarnation('one')
+      expect(table.versionOf('id-of-site')).toBe(3)
+      table.useIncarnation('two')
+      expect([at(table, 'site')?.manifest_sha256, table.versionOf('id-of-site')]).toEqual(['c', 0])
+      table.apply([routeOf('site', 'a', { version: 1 })], [])
+      expect(at(table, 'site')?.manifest_sha256).toBe('a')
+    }
+    await using table = await open()
+    table.useIncarnation('two')
+    expect([at(table, 'site')?.manifest_sha256, at(table, 'other')?.manifest_sha256]).toEqual(['a', 'c'])
+    expect([table.versionOf('id-of-site'), table.versionOf('id-of-other')]).toEqual([1, 0])
   })
 
   test('forgets what a full read does not have, and sites that are gone', async () => {
     await using table = await open()
-    table.replaceAll([routeOf('one', null), routeOf('two', null), routeOf('three', null)])
-    table.replaceAll([routeOf('one', null), routeOf('two', null)])
+    table.apply([routeOf('one', null), routeOf('two', null), routeOf('three', null)], [])
+    table.keepOnly(new Set(['id-of-one', 'id-of-two']))
     expect(at(table, 'three')).toBeUndefined()
     table.apply([], ['id-of-one', 'id-of-nobody'])
     expect([at(table, 'one'), at(table, 'two')?.subdomain]).toEqual([undefined, 'two'])
@@ -41,7 +66,7 @@ describe('the route table', () => {
 
   test('a site that changes its name leaves the old one, even when another has taken it before', async () => {
     await using table = await open()
-    table.replaceAll([routeOf('old', 'a', { site_id: '1' })])
+    table.apply([routeOf('old', 'a', { site_id: '1' })], [])
     table.apply([routeOf('old', 'b', { site_id: '2' })], [])
     table.apply([routeOf('new', 'a', { site_id: '1', version: 2 })], [])
     expect(at(table, 'old')?.site_id).toBe('2')
@@ -57,10 +82,7 @@ describe('preview links of the route table', () => {
   test('come and go with the versions of their site', async () => {
     await using table = await open()
     const found = (...tokens: string[]) => tokens.map((token) => table.findPreview(token)?.preview.deploy_id)
-    table.replaceAll([
-      routeOf('one', null, { previews: [link('a'), link('b')] }),
-      routeOf('two', null, { previews: [link('c')] }),
-    ])
+    table.apply([routeOf('one', null, { previews: [link('a'), link('b')] }), routeOf('two', null, { previews: [link('c')] })], [])
     expect(found('a', 'b', 'c')).toEqual(['deploy of a', 'deploy of b', 'deploy of c'])
     table.apply([routeOf('one', null, { version: 3, previews: [link('b'), link('d')] })], [])
     // late news of an older version
@@ -69,14 +91,14 @@ describe('preview links of the route table', () => {
     expect(table.findPreview('d')?.route.subdomain).toBe('one')
     table.apply([], ['id-of-one'])
     expect(found('b', 'd', 'c')).toEqual([undefined, undefined, 'deploy of c'])
-    table.replaceAll([])
+    table.keepOnly(new Set())
     expect(found('c')).toEqual([undefined])
   })
 
   test('are in the snapshot; one of a time before them has none', async () => {
     {
       await using table = await open()
-      table.replaceAll([routeOf('one', null, { previews: [link('a')] })])
+      table.apply([routeOf('one', null, { previews: [link('a')] })], [])
     }
     {
       await using table = await open()
@@ -90,7 +112,7 @@ describe('preview links of the route table', () => {
         complete: (route) => route,
         log,
       })
-      earlier.changed(() => [old as Route])
+      earlier.changed(() => ({ incarnation: 'one', entries: [old as Route] }))
     }
     await using table = await open()
     expect(at(table, 'old')).toEqual(routeOf('old', 'm'))
@@ -102,17 +124,28 @@ describe('the snapshot', () => {
     const { consent_version: _version, terms: _terms, ...earlierLock } = lockOf()
     {
       await using table = await open()
-      table.replaceAll([routeOf('old', 'm', { lock: earlierLock as RouteLock })])
+      table.apply([routeOf('old', 'm', { lock: earlierLock as RouteLock })], [])
     }
     await using table = await open()
     expect(at(table, 'old')).toEqual(routeOf('old', 'm', { lock: lockOf() }))
+  })
+
+  test('of an earlier release is used, and every version replaces its routes', async () => {
+    await mkdir(join(dir, 'routes'))
+    const earlier = writeChecked('plinth-routes-1', [routeOf('site', 'a', { version: 7 })])
+    await writeFile(join(dir, 'routes', 'routes-000000000001.json'), earlier)
+    await using table = await open()
+    expect(at(table, 'site')?.manifest_sha256).toBe('a')
+    table.useIncarnation('one')
+    table.apply([routeOf('site', 'b', { version: 6 })], [])
+    expect(at(table, 'site')?.manifest_sha256).toBe('b')
   })
 
   test('is what the next start begins with, unconnected', async () => {
     {
       await using table = await open()
       table.setConnected(true)
-      table.replaceAll([routeOf('one', 'a'), routeOf('two', null, { enabled: false, version: 7 })])
+      table.apply([routeOf('one', 'a'), routeOf('two', null, { enabled: false, version: 7 })], [])
     }
     await using table = await open()
     expect(at(table, 'one')).toEqual(routeOf('one', 'a'))
@@ -207,7 +240,7 @@ describe('E36: the time up to which the routes are known', () => {
     {
       await using table = await open()
       table.setConnected(true)
-      table.replaceAll([routeOf('site', 'a')])
+      table.apply([routeOf('site', 'a')], [])
       later(5 * minute)
     }
     for (let restart = 0; restart < 3; restart++) {
@@ -223,7 +256,7 @@ describe('E36: the time up to which the routes are known', () => {
     {
       await using table = await open()
       table.setConnected(true)
-      table.replaceAll([routeOf('site', 'a')])
+      table.apply([routeOf('site', 'a')], [])
     }
     {
       await using table = await open()
@@ -239,11 +272,11 @@ describe('E36: the time up to which the routes are known', () => {
     {
       await using table = await open()
       table.setConnected(true)
-      table.replaceAll([routeOf('site', 'a')])
+      table.apply([routeOf('site', 'a')], [])
     }
     const dead = await open()
     later(5 * minute)
-    dead.replaceAll([routeOf('site', 'b', { version: 2 })])
+    dead.apply([routeOf('site', 'b', { version: 2 })], [])
     dead.setConnected(true)
     await using table = await open()
     expect([at(table, 'site')?.manifest_sha256, table.confirmedMs]).toEqual(['a', start])
@@ -253,7 +286,7 @@ describe('E36: the time up to which the routes are known', () => {
   test('is that of the snapshot which is used, when a later one is broken', async () => {
     for (const version of [1, 2]) {
       await using table = await open()
-      table.replaceAll([routeOf('site', 'a', { version })])
+      table.apply([routeOf('site', 'a', { version })], [])
       table.setConnected(true)
       later(minute)
     }
