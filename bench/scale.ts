@@ -11,7 +11,7 @@ import { makeSites, pathOf, type Sites, subdomainOf, type Visit } from './scale/
 import { median, quantile } from './statistics.ts'
 import { watchStolen } from './stolen.ts'
 
-// What many sites cost the edge: the time until it serves from its snapshot, its memory, and how long visitors wait at a fixed rate. An edge with
+// What many sites cost the edge: the time until it serves from its snapshot (a second of which it waits for PostgreSQL), its memory, and how long visitors wait at a fixed rate. An edge with
 // ten sites and one with all of them take turns, so that a busy machine disturbs both alike. Sites are chosen by Zipf's law (s = 1) and so are the
 // files of a site, or, with --even, all files of a site alike, so that most requests are the first one of a file. PostgreSQL is away. With --cold only the large edge is measured, each time
 // with an empty page cache, which needs root because it is that of the whole machine.

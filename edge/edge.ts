@@ -4,13 +4,14 @@ import type { Cas } from '../infra/cas/cas.ts'
 import { createDeliveryTokens } from '../infra/crypto/delivery-tokens.ts'
 import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { createVisits } from '../infra/crypto/visits.ts'
-import { follow } from '../infra/db/feed.ts'
-import { type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
+import { follow, type SetConnected } from '../infra/db/feed.ts'
+import { holdRequests, type Listen, openServer, type ServerLimits } from '../infra/listen.ts'
 import type { Logger } from '../infra/log.ts'
 import { certificateFeed } from '../services/feeds/certificates.ts'
 import { openDownloadCounts } from '../services/feeds/download-counts.ts'
 import { createEdgeRegistration } from '../services/feeds/edges.ts'
 import { routeFeed } from '../services/feeds/routes.ts'
+import { startCatchUp } from './catch-up.ts'
 import { type CertificateTable, createCertificateGetter, openCertificateTable } from './certificates.ts'
 import { openContent } from './content.ts'
 import { createHandler } from './handler.ts'
@@ -67,7 +68,10 @@ export interface Edge extends AsyncDisposable {
 /** For Caddy's requests of certificates: it runs on this machine, and waits in the middle of a handshake. */
 const getterLimits: ServerLimits = { requestTimeoutMs: 10_000 }
 
-/** Serves the routes of the snapshot at once, then follows the database. Ready when this returns; disposing drains. */
+/**
+ * Takes connections at once, but answers nothing before it has read what has changed since its snapshot; while PostgreSQL is away it serves the
+ * snapshot after a second. Serves when this returns; disposing drains.
+ */
 export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const { platformDomain, baseUrl, previewUrl, caddySends, log } = options
   await using opened = new AsyncDisposableStack()
@@ -86,13 +90,18 @@ export async function openEdge(options: EdgeOptions): Promise<Edge> {
   const hosts = { platformDomain, baseUrl, previewUrl }
   const sources = { routes, content, downloadCounts, isSecured, thumbprint }
   const handler = createHandler({ ...hosts, ...tokens, ...sources, caddySends, traffic, log })
-  const server = opened.use(await openServer(handler, options.listen, edgeLimits))
+  const held = holdRequests()
+  const server = opened.use(await openServer(held.listener, options.listen, edgeLimits))
   const getter = options.certificates && opened.use(await openGetter(options.certificates, certificates, routes, log))
-  opened.use(
-    follow(options.databaseUrl, [routeFeed(routes, createEdgeRegistration(log)), certificateFeed(certificates)], (now, why) =>
-      routes.setConnected(now, why),
-    ),
-  )
+  const { answered, done, over } = startCatchUp()
+  const setConnected: SetConnected = (now, why) => {
+    routes.setConnected(now, why)
+    if (now) done()
+  }
+  const feeds = [routeFeed(routes, createEdgeRegistration(log)), certificateFeed(certificates)]
+  opened.use(follow(options.databaseUrl, feeds, setConnected, { answered }))
+  await over
+  held.passTo(handler)
   const stack = opened.move()
   return { port: server.port, certificatesPort: getter?.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }

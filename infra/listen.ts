@@ -21,10 +21,14 @@ export interface OpenedServer extends AsyncDisposable {
   readonly port: number | undefined
 }
 
-/** A listener for a server that opens before those who answer are loaded: requests wait until they are passed on. */
+/** A listener for a server that opens before those who answer are ready: requests wait until they are passed on, unless their sender has left. */
 export function holdRequests(): { readonly listener: RequestListener; readonly passTo: (listener: RequestListener) => void } {
   const { promise, resolve } = Promise.withResolvers<RequestListener>()
-  return { listener: (request, response) => void promise.then((answer) => answer(request, response)), passTo: resolve }
+  const listener: RequestListener = (request, response) =>
+    void promise.then((answer) => {
+      if (!response.destroyed) answer(request, response)
+    })
+  return { listener, passTo: resolve }
 }
 
 const drainMs = 8000
