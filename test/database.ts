@@ -10,7 +10,7 @@ export interface TestDatabase extends AsyncDisposable {
 }
 
 export interface CopiableDatabase extends TestDatabase {
-  /** Copies the database. The returned function puts the copy in its place, as who loads a dump does. Both end every connection. */
+  /** Copies the database. The returned function puts the copy in its place, as loading a dump does. Both end every connection. */
   backUp(): Promise<() => Promise<void>>
 }
 

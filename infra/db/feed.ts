@@ -117,9 +117,9 @@ async function followOnce(
       await Promise.race([ended, setTimeout(endPatienceMs, undefined, { ref: false })])
       return
     }
-    const known = incarnation
+    const former = incarnation
     if (due.reload || due.poll) incarnation = await readIncarnation(db)
-    if (due.reload || incarnation !== known) {
+    if (due.reload || incarnation !== former) {
       for (const feed of feeds) feed.useIncarnation(incarnation)
       for (const feed of feeds) newest.set(feed, await feed.readAll(db))
       complete()

@@ -20,7 +20,7 @@ export async function readIncarnation(db: Db): Promise<string> {
   return row.incarnation
 }
 
-/** Makes the database another one for everybody who follows it. To be called in the first transaction after a backup was restored. */
+/** Gives the database another incarnation, so that edges replace all they know. To be called in the first transaction after a backup was restored. */
 export async function renewIncarnation(tx: Db): Promise<void> {
   await sql`update installation set incarnation = gen_random_uuid()`.execute(tx)
   await sql`select pg_notify(${incarnationChannel}, '')`.execute(tx)

@@ -120,7 +120,7 @@ export function routeFeed(sink: Omit<RouteSink, 'setConnected'>, edge?: EdgeRegi
   return {
     channel,
     useIncarnation: (incarnation) => sink.useIncarnation(incarnation),
-    // before the first read: who publishes after it has to wait for this edge
+    // before the first read, so that an activation after it waits for this edge
     begin: async (db) => await edge?.heartbeat(db),
     end: async (db) => await edge?.leave(db),
     async readAll(db) {
