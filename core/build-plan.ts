@@ -1,5 +1,6 @@
 import { type BuildSettings, ownerOf } from './build-settings.ts'
 import { type FrameworkName, frameworkIn } from './frameworks.ts'
+import { isUtf16, notUtf8 } from './source-texts.ts'
 
 export type Command = readonly [program: string, ...args: string[]]
 
@@ -147,6 +148,7 @@ function parsePackage(packageJson: string) {
   try {
     content = JSON.parse(packageJson.replace(/^\uFEFF/, ''))
   } catch (error) {
+    if (isUtf16(packageJson)) return refused(`${notUtf8('package.json')} and deploy again`)
     return refused(`package.json is not valid JSON (${(error as Error).message}); correct it and deploy again`)
   }
   if (!isRecord(content)) return refused('package.json is not a JSON object; correct it and deploy again')

@@ -1,5 +1,6 @@
 import type { ErrorKind } from './errors.ts'
 import { wildcardOf } from './hosts.ts'
+import { storableText } from './storable-texts.ts'
 import { isUuid } from './uuid.ts'
 
 export const submissionStatuses = ['verified', 'spam', 'archive'] as const
@@ -126,9 +127,6 @@ export function fieldText(value: FieldValue): string {
   const isListOfTexts = Array.isArray(value) && value.every((item) => typeof item === 'string')
   return isListOfTexts ? value.join('\n') : JSON.stringify(value)
 }
-
-/** PostgreSQL cannot store NUL, and half a surrogate pair is not valid Unicode: both become the replacement character. */
-const storableText = (text: string) => text.toWellFormed().replaceAll('\u0000', '\ufffd')
 
 /** Undefined when it holds a number that is too large for JSON's usual numbers. The parser bounds the depth. */
 function storableValue(value: unknown): FieldValue | undefined {

@@ -1,4 +1,5 @@
 import type { EmailKind } from './emails.ts'
+import { storableText } from './storable-texts.ts'
 
 /** The kinds of notifications; most are emails too. */
 export type NotificationKind =
@@ -35,5 +36,5 @@ export const notificationTexts = ({ title, message }: { readonly title: string; 
   message: shortened(message.trim(), maxMessageLength),
 })
 
-/** Cuts without halving a surrogate pair, which PostgreSQL would refuse. */
-const shortened = (text: string, length: number) => text.slice(0, length).toWellFormed().replaceAll('\u0000', '\ufffd')
+/** Cuts without halving a surrogate pair. */
+const shortened = (text: string, length: number) => storableText(text.slice(0, length))

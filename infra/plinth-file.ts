@@ -3,6 +3,7 @@ import { type BuildSettingName, buildSettingNames } from '../core/build-settings
 import { maxIgnorePatternLength, maxIgnorePatterns, refusalOfPattern } from '../core/ignore-patterns.ts'
 import { maxPathBytes } from '../core/limits.ts'
 import { maxCommandLength, parseBuildSetting } from '../core/parse-build-settings.ts'
+import { isUtf16, notUtf8 } from '../core/source-texts.ts'
 
 const about: Readonly<Record<BuildSettingName, { readonly maxLength: number; readonly description: string }>> = {
   install_command: { maxLength: maxCommandLength, description: 'The shell command that installs packages.' },
@@ -68,6 +69,7 @@ export function parsePlinthFile(text: string): { readonly file: PlinthFile } | {
   try {
     content = JSON.parse(text.replace(/^\uFEFF/, ''))
   } catch (error) {
+    if (isUtf16(text)) return { error: notUtf8('plinth.json') }
     return { error: `plinth.json is not valid JSON (${(error as Error).message})` }
   }
   const parsed = plinthFile.safeParse(content)

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { storableJson, storableText } from '../../core/storable-texts.ts'
 
 // bigint columns hold byte counts and versions, all far below 2^53
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
@@ -56,7 +57,7 @@ export async function sendStatement(
   text: string,
   values: readonly unknown[],
 ): Promise<pg.QueryResult> {
-  const unnamed = { text, values: [...values] }
+  const unnamed = { text, values: values.map(storable) }
   const name = values.length === 0 ? undefined : names.nameOf(text)
   if (name === undefined) return await client.query(unnamed)
   try {
@@ -72,3 +73,11 @@ export async function sendStatement(
 
 /** Whether a migration has changed the columns that a prepared statement returns. The connection refuses it under its name from then on. */
 const isOutdated = (error: unknown) => error instanceof pg.DatabaseError && error.routine === 'RevalidateCachedQuery'
+
+/** The parameter without the characters that PostgreSQL refuses, so that no text from outside makes a statement fail. */
+function storable(value: unknown): unknown {
+  if (typeof value === 'string') return storableText(value)
+  if (typeof value !== 'object' || value === null || value instanceof Date || ArrayBuffer.isView(value)) return value
+  // the driver would write an object as JSON, and a list as an array of PostgreSQL
+  return Array.isArray(value) ? value.map(storable) : storableJson(value)
+}

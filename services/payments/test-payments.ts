@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely'
 import { checkoutPeriodMs, type PaymentStatus } from '../../core/payments.ts'
 import { isUuid } from '../../core/uuid.ts'
 import type { Db } from '../../infra/db/database.ts'
+import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { findId, membersOf, type PaymentProvider, parseCallback } from '../../infra/payments/provider.ts'
 import type { Services } from '../services.ts'
@@ -17,7 +18,7 @@ export const testProvider = ({ db, clock }: Pick<Services, 'db' | 'clock'>, base
     const payment = { id, status: 'open', amount_minor, currency, description, return_url, created_at: clock() } as const
     await db
       .insertInto('test_payments')
-      .values({ ...payment, metadata: JSON.stringify(metadata) })
+      .values({ ...payment, metadata: jsonb<unknown>(metadata) })
       .onConflict((conflict) => conflict.column('id').doNothing())
       .execute()
     return { external_id: id, checkout_url: baseUrl + testPaymentPath(id) }

@@ -148,6 +148,8 @@ test('B01: a byte order mark before package.json does no harm', () => {
 test.each<[string, string, RegExp]>([
   ['text', 'hello', /^package.json is not valid JSON \(.*\); correct it and deploy again$/],
   ['nothing', '', /^package.json is not valid JSON/],
+  ['UTF-16', '\uFFFD\uFFFD{\0}\0', /^package.json is not in UTF-8 .*: save it as UTF-8 and deploy again$/],
+  ['UTF-16 without a byte order mark', '{\0}\0', /^package.json is not in UTF-8/],
   ['a list', '[]', /^package.json is not a JSON object/],
   ['null', 'null', /^package.json is not a JSON object/],
   ['no scripts', '{}', /^package.json has no "build" script: add one to "scripts"/],

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../infra/db/database.ts'
+import { jsonb } from '../../infra/db/jsonb.ts'
 import { createStatementNames } from '../../infra/db/statements.ts'
 import { createDatabase, type TestDatabase } from '../database.ts'
 
@@ -81,5 +82,22 @@ describe('prepared statements', () => {
       await expect(inTransaction()).rejects.toThrow('cached plan must not change result type')
       for (let i = 0; i < 8; i++) expect(await inTransaction()).toEqual([{ id: 1, a: null, b: null }])
     })
+  })
+})
+
+describe('texts that PostgreSQL refuses', () => {
+  const texts = ['a\0b', 'a\uD83Db']
+  test('are stored with a replacement character, as text, in a list and in JSON', async () => {
+    await using database = await createDatabase()
+    await using opened = openDatabase(database.url)
+    for (const text of texts) {
+      const { rows } = await sql`
+        select ${text}::text as text, ${[text]}::text[] as list, ${jsonb({ [text]: text })} as made,
+          ${{ of: text }}::jsonb as object, ${sql.val([{ of: text }])}::jsonb[] as objects`.execute(opened.db)
+      const stored = 'a\uFFFDb'
+      expect(rows).toEqual([
+        { text: stored, list: [stored], made: { [stored]: stored }, object: { of: stored }, objects: [{ of: stored }] },
+      ])
+    }
   })
 })

@@ -16,6 +16,7 @@ test('E30: a whole plinth.json is read in the form in which settings are kept', 
 
 test.each([
   ['[', /^plinth.json is not valid JSON \(/],
+  ['\uFFFD\uFFFD{\0}\0', /^plinth.json is not in UTF-8/],
   ['[]', /^plinth.json is not valid: /],
   ['{"biuld":{}}', /^plinth.json is not valid: .*"biuld"/],
   ['{"build":{"cmd":"x"}}', /^plinth.json is not valid: build .*"cmd"/],
