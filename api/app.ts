@@ -6,7 +6,7 @@ import { clientNetwork } from './client-network.ts'
 import type { Caller, Context, Deps } from './context.ts'
 import { type Documents, serveDocuments } from './documents.ts'
 import { leavingOf } from './event-stream.ts'
-import { readiness } from './health.ts'
+import { attention, readiness } from './health.ts'
 import { errorBody, setErrorHeaders, statusOf, visibleError } from './http-errors.ts'
 import { runnerRoutes } from './internal/runner-routes.ts'
 import { loggedPath } from './logged-path.ts'
@@ -146,7 +146,8 @@ function serveHealth(deps: Deps, guard: OperatorGuard) {
       const { ready, dependencies } = await readiness(deps)
       koa.status = ready ? 200 : 503
       if (!ready) koa.set('plinth-error', 'unavailable')
-      koa.body = guard.isOperator(authorizationOf(koa)) ? { ok: ready, dependencies } : { ok: ready }
+      const isOperator = guard.isOperator(authorizationOf(koa))
+      koa.body = isOperator ? { ok: ready, dependencies, attention: ready ? await attention(deps) : undefined } : { ok: ready }
     } else await next()
   }
 }

@@ -5,7 +5,8 @@ import { countUnendedDeploys } from '../services/builds/permits.ts'
 import { allBuildMinutes, listBuildTotals } from '../services/projects/usage.ts'
 import { readDroppedHits } from '../services/stats/dropped.ts'
 import { readStorageHealth } from '../services/storage/health.ts'
-import { waitingMessages } from '../services/workflow-messages.ts'
+import { countStuckActivities } from '../services/stuck-activities.ts'
+import { countMessages } from '../services/workflow-messages.ts'
 import { buildOutcomes } from '../workflows/contract/builds.ts'
 
 /** The metrics that PostgreSQL holds, in a registry of their own, because they are left out while it is away. */
@@ -30,15 +31,16 @@ export function createStoredMetrics(db: Db) {
 type Figures = Awaited<ReturnType<typeof readFigures>>
 
 async function readFigures(db: Db, now: Date) {
-  const [unended, totals, minutes, messages, storage, droppedHits] = await Promise.all([
+  const [unended, totals, minutes, messages, stuckActivities, storage, droppedHits] = await Promise.all([
     countUnendedDeploys(db),
     listBuildTotals(db),
     allBuildMinutes(db, now),
-    waitingMessages(db),
+    countMessages(db),
+    countStuckActivities(db),
     readStorageHealth(db),
     readDroppedHits(db),
   ])
-  return { now, unended, totals, minutes, messages, storage, droppedHits }
+  return { now, unended, totals, minutes, messages, stuckActivities, storage, droppedHits }
 }
 
 const secondsSince = (time: Date | null | undefined, now: Date) =>
@@ -116,9 +118,19 @@ function messageMetrics(registry: Registry) {
     'plinth_workflow_messages_oldest_seconds',
     'How long the oldest waiting workflow start or signal has waited; 0 when there is none.',
   )
-  return ({ now, messages }: Figures): void => {
-    waiting.set(messages.count)
+  const dead = gauge(
+    'plinth_workflow_messages_dead',
+    'Workflow starts and signals that Temporal refuses for good; GET /operator/v1/workflow-messages lists them.',
+  )
+  const stuck = gauge(
+    'plinth_stuck_activities',
+    'Steps of workflows that have failed more than ten times and are tried again; GET /operator/v1/stuck-activities lists them.',
+  )
+  return ({ now, messages, stuckActivities }: Figures): void => {
+    waiting.set(messages.waiting)
     age.set(secondsSince(messages.oldest, now))
+    dead.set(messages.dead)
+    stuck.set(stuckActivities)
   }
 }
 

@@ -159,7 +159,7 @@ const homes: Record<string, readonly string[]> = {
   tldts: ['infra/dns', 'infra/local'],
   'openapi-fetch': ['client'],
   '@temporalio/workflow': ['workflows/definitions'],
-  '@temporalio/worker': ['infra/temporal', 'workflows/worker.ts'],
+  '@temporalio/worker': ['infra/temporal', 'workflows/worker.ts', 'workflows/activity-border.ts'],
   '@temporalio/client': ['workflows'],
   '@temporalio/activity': ['infra/temporal', 'runner', 'workflows'],
 }

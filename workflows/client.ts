@@ -1,6 +1,8 @@
 import {
   Client,
   Connection,
+  isGrpcServiceError,
+  ServiceError,
   WorkflowExecutionAlreadyStartedError,
   type WorkflowExecutionStatusName,
   WorkflowNotFoundError,
@@ -8,7 +10,12 @@ import {
 import type { Db } from '../infra/db/database.ts'
 import type { Logger } from '../infra/log.ts'
 import { pause } from '../infra/pause.ts'
-import { deleteWorkflowMessages, lockWorkflowMessages } from '../services/workflow-messages.ts'
+import {
+  deleteWorkflowMessages,
+  type LockedMessage,
+  lockWorkflowMessages,
+  postponeMessages,
+} from '../services/workflow-messages.ts'
 import { queues, type WorkflowSignal, type WorkflowStart } from './contract/messages.ts'
 import { typedSearchAttributes } from './contract/search-attributes.ts'
 
@@ -22,13 +29,18 @@ export interface Relay extends AsyncDisposable {
   wake(): void
 }
 
+export interface WorkflowState {
+  readonly status: WorkflowExecutionStatusName
+  readonly closedAt: Date | undefined
+}
+
 export interface WorkflowClient extends AsyncDisposable {
   /** Starts a workflow. Repeating it is harmless, because the id names one occurrence. */
   start(start: WorkflowStart): Promise<void>
   /** Signals a workflow. It is not an error when the workflow has ended or is gone. */
   signal(signal: WorkflowSignal): Promise<void>
   /** Undefined when Temporal does not know the workflow. */
-  status(workflowId: string): Promise<WorkflowExecutionStatusName | undefined>
+  describe(workflowId: string): Promise<WorkflowState | undefined>
   /** Rejects when the server does not answer within the deadline. */
   ping(): Promise<void>
 }
@@ -56,9 +68,10 @@ export function openWorkflowClient(config: { address: string; namespace: string 
         if (!(error instanceof WorkflowNotFoundError)) throw error
       }
     },
-    async status(workflowId) {
+    async describe(workflowId) {
       try {
-        return (await bounded(() => client.workflow.getHandle(workflowId).describe())).status.name
+        const { status, closeTime } = await bounded(() => client.workflow.getHandle(workflowId).describe())
+        return { status: status.name, closedAt: closeTime }
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return undefined
         throw error
@@ -85,34 +98,76 @@ const startOptions = (start: WorkflowStart) => ({
 /** A workflow that a signal starts may run many times, so it starts however it ended before. */
 const startAfterAnyEnd = { workflowIdReusePolicy: 'ALLOW_DUPLICATE' } as const
 
+/** Codes of gRPC with which Temporal refuses a message for what it says: invalid argument, out of range. */
+const refusals = new Set([3, 11])
+
+/** Whether Temporal, or its client, refuses the message itself. All else says that Temporal is away, overloaded or not set up. */
+function isRefusal(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error
+  if (!isGrpcServiceError(cause)) return cause instanceof TypeError || (cause instanceof Error && cause.name === 'ValueError')
+  // a message above the limit of gRPC itself is "exhausted"
+  return refusals.has(cause.code) || /larger than max/.test(cause.details)
+}
+
+/** Whether another call would fail as well. */
+export const isTemporalAway = (error: unknown): boolean => error instanceof ServiceError && !isRefusal(error)
+
+const maxErrorLength = 300
+
+/** Why a message was not accepted, as the server says it. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof ServiceError ? (error.cause ?? error) : error
+  return (cause instanceof Error ? cause.message : String(cause)).slice(0, maxErrorLength)
+}
+
 /** Sends the starts and signals in `workflow_starts`, when woken and once a second. Any number of relays may run at once. */
 export function startRelay(db: Db, client: WorkflowClient, log: Logger): Relay {
   const stopped = new AbortController()
   let woken = Promise.withResolvers<void>()
   let reachable = true
 
-  const send = (message: WorkflowStart | WorkflowSignal) => ('signal' in message ? client.signal(message) : client.start(message))
+  async function send({ id, workflow_id, message, attempts }: LockedMessage) {
+    const sent = message as WorkflowStart | WorkflowSignal
+    try {
+      await ('signal' in sent ? client.signal(sent) : client.start(sent))
+      return { id, workflow_id }
+    } catch (err) {
+      const refused = isRefusal(err)
+      if (refused && attempts === 0) log.warn({ err, workflow_id }, 'workflow message refused')
+      return { id, workflow_id, failure: { id, attempts, refused, error: reasonOf(err) }, err }
+    }
+  }
 
-  async function relayBatch(): Promise<number> {
+  /** Returns whether more messages may be due. */
+  async function relayBatch(): Promise<boolean> {
     return await db.transaction().execute(async (tx) => {
-      const rows = await lockWorkflowMessages(tx, batchSize)
-      const results = await Promise.allSettled(rows.map(({ message }) => send(message as WorkflowStart | WorkflowSignal)))
-      const sent = rows.filter((_row, index) => results[index]?.status === 'fulfilled').map((row) => row.id)
-      await deleteWorkflowMessages(tx, sent)
-      const failure = results.find((result) => result.status === 'rejected')
-      if (reachable !== !failure) {
-        reachable = !failure
-        if (failure) log.warn({ err: failure.reason, waiting: rows.length }, 'workflows wait for Temporal')
-        else if (rows.length > 0) log.info({ sent: sent.length }, 'workflows started again')
+      const results = await Promise.all((await lockWorkflowMessages(tx, batchSize)).map(send))
+      const sent = results.filter((result) => !result.failure)
+      await deleteWorkflowMessages(
+        tx,
+        sent.map(({ id }) => id),
+      )
+      const dead = await postponeMessages(
+        tx,
+        results.flatMap(({ failure }) => failure ?? []),
+      )
+      for (const { id, workflow_id, failure } of results) {
+        if (dead.includes(id)) log.error({ workflow_id, error: failure?.error }, 'workflow message refused for good')
       }
-      return sent.length
+      const away = results.find(({ failure }) => failure && !failure.refused)
+      if (results.length > 0 && reachable === Boolean(away)) {
+        reachable = !away
+        if (away) log.warn({ err: away.err, waiting: results.length }, 'workflows wait for Temporal')
+        else log.info({ sent: sent.length }, 'workflows started again')
+      }
+      return results.length === batchSize && !away
     })
   }
 
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
       try {
-        if ((await relayBatch()) === batchSize) continue
+        if (await relayBatch()) continue
       } catch (error) {
         log.warn({ err: error }, 'workflow relay paused')
       }

@@ -112,16 +112,16 @@ export async function openQueues({
 const repairIntervalMs = 30_000
 
 function startRepairs(services: Services, client: WorkflowClient): AsyncDisposable {
-  const { config, log } = services
+  const { config } = services
   return startReconciler(services, client, {
     intervalMs: repairIntervalMs,
     stalledAfterMs: 30_000,
     dueWithinMs: repairIntervalMs + 30_000,
     checkIntervalMs: config.dns.checkIntervalMs,
     retryPauseMs: config.acme.retryPauseMs,
-    async beginDue(now) {
-      await startDueOrders(services, now)
-      await removeAbandonedUploads(services, now).catch((error: Error) => log.warn({ err: error }, 'abandoned uploads wait'))
+    beginDue: {
+      'certificate orders': (now) => startDueOrders(services, now),
+      'abandoned uploads': (now) => removeAbandonedUploads(services, now),
     },
   })
 }

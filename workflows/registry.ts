@@ -1,5 +1,6 @@
 import type { Duration } from '@temporalio/common'
 import { listStalledReplies } from '../services/autoreply/stalled.ts'
+import { giveUpDeploy } from '../services/builds/give-up.ts'
 import { listStalledOrders } from '../services/certificates/certificates.ts'
 import { listProjectsToCompress } from '../services/deploys/compress.ts'
 import { restartDeploy } from '../services/deploys/restart.ts'
@@ -47,7 +48,7 @@ import { reportsSignal } from './contract/reports.ts'
 import { subdomainChangeStart, trashStart } from './contract/sites.ts'
 import { deliveryStart } from './contract/webhooks.ts'
 import type { WorkflowInputs, WorkflowType } from './contract/workflows.ts'
-import { allById, allPages, type FindStalled, firstBatch, sameOccurrence } from './stalled.ts'
+import { allById, allPages, due, type FindStalled, moved, sameOccurrence } from './stalled.ts'
 
 /** The dependencies of the activities of all workflows. */
 export type WorkerDeps = EmailActivityDeps &
@@ -102,18 +103,19 @@ export const registry = {
       fetch: [createFetchActivities],
     },
     stalled: allById(
-      listStalledDeploys,
+      moved(listStalledDeploys),
       (deploy) => deploy.deploy_id,
       (deploy) => ({
         workflow_id: deployWorkflowId(deploy),
         restart: ({ services }) => restartDeploy(services, deploy),
+        giveUp: ({ services }) => giveUpDeploy(services, deploy),
       }),
     ),
   },
   connectDomain: {
     activities: { control: [createDomainActivities] },
     stalled: allById(
-      listStalledDomains,
+      moved(listStalledDomains),
       (domain) => domain.domain_id,
       (domain) => ({
         workflow_id: domainWorkflowId(domain),
@@ -124,8 +126,9 @@ export const registry = {
   },
   issueCertificate: {
     activities: { control: [createCertificateActivities] },
-    stalled: firstBatch(
-      ({ services, movedBefore, limit }) => listStalledOrders(services.db, movedBefore, limit),
+    stalled: allById(
+      moved(listStalledOrders),
+      (order) => order.certificate_id,
       ({ project_id, site_id, ...order }, { retryPauseMs }) => {
         const owner = project_id !== null && site_id !== null ? { project_id, site_id } : null
         return sameOccurrence(orderStart({ ...order, retry_pause_ms: retryPauseMs }, owner))
@@ -134,15 +137,17 @@ export const registry = {
   },
   expireTrashedSite: {
     activities: { control: [createSiteActivities] },
-    stalled: firstBatch(
-      ({ services, dueBefore, limit }) => listDueTrash(services.db, dueBefore, limit),
+    stalled: allById(
+      due(listDueTrash),
+      (site) => site.site_id,
       (site) => sameOccurrence(trashStart(site)),
     ),
   },
   switchSubdomain: {
     activities: { control: [createSiteActivities] },
-    stalled: firstBatch(
-      ({ services, dueBefore, limit }) => listDueSubdomainChanges(services.db, dueBefore, limit),
+    stalled: allById(
+      due(listDueSubdomainChanges),
+      (change) => change.change_id,
       (change) => sameOccurrence(subdomainChangeStart(change)),
     ),
   },
@@ -158,22 +163,24 @@ export const registry = {
   },
   sendEmail: {
     activities: { control: [createEmailActivities] },
-    stalled: firstBatch(
-      ({ services, movedBefore, limit }) => listWaitingEmails(services.db, movedBefore, limit),
+    stalled: allById(
+      moved(listWaitingEmails),
+      (email) => email.id,
       (email) => sameOccurrence(emailStart({ ...email, about: email.subject })),
     ),
   },
   emailSubmissions: {
     activities: { control: [createFormActivities] },
-    stalled: firstBatch(
-      ({ services, dueBefore, limit }) => listDueDigests(services.db, dueBefore, limit),
+    stalled: allById(
+      due(listDueDigests),
+      (digest) => digest.site_id,
       (digest) => sameOccurrence(digestStart(digest)),
     ),
   },
   sendAutoreply: {
     activities: { control: [createAutoreplyActivities, createEmailActivities] },
     stalled: allById(
-      listStalledReplies,
+      moved(listStalledReplies),
       (reply) => reply.submission_id,
       (reply) => sameOccurrence(autoreplyStart(reply)),
     ),
@@ -181,7 +188,7 @@ export const registry = {
   deliverWebhook: {
     activities: { control: [createWebhookActivities], webhook: [createWebhookActivities] },
     stalled: allById(
-      listStalledDeliveries,
+      moved(listStalledDeliveries),
       (delivery) => delivery.delivery_id,
       (delivery) => sameOccurrence(deliveryStart(delivery)),
     ),
@@ -190,15 +197,16 @@ export const registry = {
     activities: { payment: [createPaymentActivities] },
     // those that were paid are looked at again too, because the callback about a refund may have been lost
     stalled: allById(
-      listStalledCheckouts,
+      moved(listStalledCheckouts),
       (checkout) => checkout.checkout_id,
       (checkout) => sameOccurrence(checkoutSignal(checkout)),
     ),
   },
   compressFiles: {
     activities: { compress: [createCompressionActivities] },
-    stalled: firstBatch(
-      ({ services, movedBefore, limit }) => listProjectsToCompress(services.db, movedBefore, limit),
+    stalled: allById(
+      moved(listProjectsToCompress),
+      (project) => project.project_id,
       (project) => sameOccurrence(compressionSignal(project)),
     ),
   },
@@ -242,8 +250,9 @@ export const scheduled = Object.entries<Registration<WorkflowType>>(registry).fl
   schedule ? [{ type, ...schedule }] : [],
 )
 
-/** All searches for stalled work. */
-export const stalledSearches = (): FindStalled[] => registrations.flatMap(({ stalled }) => (stalled ? [stalled] : []))
+/** All searches for stalled work, with the type of their workflow. */
+export const stalledSearches = () =>
+  Object.entries<Registration<WorkflowType>>(registry).flatMap(([type, { stalled: find }]) => (find ? [{ type, find }] : []))
 
 /** The activities of a queue, each factory called once. */
 export function activitiesOf(queue: WorkerQueue, deps: WorkerDeps): Record<string, (...args: never[]) => unknown> {

@@ -36,11 +36,15 @@ const schedules = scheduled.map(
   }),
 )
 
-/** Creates missing schedules; with `update`, also updates existing ones. An operator's pause stays. */
+/** Creates missing schedules; with `update`, also updates existing ones. An operator's pause stays. One that fails keeps no other from it. */
 async function ensureSchedules(client: ScheduleClient, update: boolean): Promise<void> {
-  for (const schedule of schedules) {
-    await client.connection.withDeadline(Date.now() + deadlineMs, () => ensureSchedule(client, schedule, update))
-  }
+  const results = await Promise.allSettled(
+    schedules.map((schedule) =>
+      client.connection.withDeadline(Date.now() + deadlineMs, () => ensureSchedule(client, schedule, update)),
+    ),
+  )
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed) throw failed.reason
 }
 
 async function ensureSchedule(

@@ -32,6 +32,8 @@ export interface StalledWork {
   readonly workflow_id: string
   /** Writes the start of the workflow, or the signal with a start, when it is not running. False when the row no longer needs it. */
   restart(search: StalledSearch): Promise<boolean>
+  /** Ends work that others wait for and that cannot go on: its start is dead, or its workflow has failed. False when it need not end. */
+  giveUp?(search: StalledSearch): Promise<boolean>
 }
 
 /** Finds the rows whose workflow should be running, in batches. */
@@ -54,15 +56,6 @@ export const sameOccurrence = (message: RegisteredStart | RegisteredSignal): Sta
   },
 })
 
-/** Finds one batch of rows; the next search finds the rest. */
-export const firstBatch = <Row>(
-  list: (search: StalledSearch) => Promise<readonly Row[]>,
-  work: (row: Row, search: StalledSearch) => StalledWork,
-): FindStalled =>
-  async function* (search) {
-    yield (await list(search)).map((row) => work(row, search))
-  }
-
 interface Page<Row> {
   readonly rows: readonly Row[]
   /** Where the next page begins; undefined after the last one. */
@@ -72,29 +65,45 @@ interface Page<Row> {
 /** Finds all rows, page by page. */
 export const allPages = <Row>(
   list: (search: StalledSearch, after: string | undefined) => Promise<Page<Row>>,
-  work: (row: Row) => StalledWork,
+  work: (row: Row, search: StalledSearch) => StalledWork,
 ): FindStalled =>
   async function* (search) {
     for (let after: string | undefined; ; ) {
       const { rows, next } = await list(search, after)
-      yield rows.map(work)
+      yield rows.map((row) => work(row, search))
       if (next === undefined) return
       after = next
     }
   }
 
+interface IdPage {
+  readonly limit: number
+  /** The id of the last row of the page before. */
+  readonly afterId: string | undefined
+}
+type ListRows<Row> = (db: Db, before: Date, page: IdPage) => Promise<readonly Row[]>
+type ListPage<Row> = (search: StalledSearch, page: IdPage) => Promise<readonly Row[]>
+
+/** Lists the rows that have not changed lately. */
+export const moved =
+  <Row>(list: ListRows<Row>): ListPage<Row> =>
+  ({ services, movedBefore }, page) =>
+    list(services.db, movedBefore, page)
+
+/** Lists the rows that are due soon. */
+export const due =
+  <Row>(list: ListRows<Row>): ListPage<Row> =>
+  ({ services, dueBefore }, page) =>
+    list(services.db, dueBefore, page)
+
 /** Finds all rows of a list that is sorted by an id. */
 export const allById = <Row>(
-  list: (
-    db: Db,
-    movedBefore: Date,
-    page: { readonly limit: number; readonly afterId: string | undefined },
-  ) => Promise<readonly Row[]>,
+  list: ListPage<Row>,
   idOf: (row: Row) => string,
-  work: (row: Row) => StalledWork,
+  work: (row: Row, search: StalledSearch) => StalledWork,
 ): FindStalled =>
-  allPages(async ({ services, movedBefore, limit }, afterId) => {
-    const rows = await list(services.db, movedBefore, { limit, afterId })
+  allPages(async (search, afterId) => {
+    const rows = await list(search, { limit: search.limit, afterId })
     const last = rows.at(-1)
-    return { rows, next: last && rows.length >= limit ? idOf(last) : undefined }
+    return { rows, next: last && rows.length >= search.limit ? idOf(last) : undefined }
   }, work)

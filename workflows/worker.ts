@@ -3,6 +3,7 @@ import type { WorkerOptions } from '@temporalio/worker'
 import type { Config } from '../infra/config.ts'
 import { bundleWorkflowCode, type WorkflowSources } from '../infra/temporal/bundle.ts'
 import { startWorker, type TemporalAddress } from '../infra/temporal/worker.ts'
+import { activityBorder } from './activity-border.ts'
 import { queues } from './contract/messages.ts'
 import { activitiesOf, type WorkerDeps, type WorkerQueue } from './registry.ts'
 
@@ -79,6 +80,7 @@ export function startQueues(
     const options = {
       taskQueue: queues[queue],
       activities: activitiesOf(queue, deps),
+      interceptors: { activity: [activityBorder(deps)] },
       ...(queue === 'control' && { workflowBundle: bundle }),
       ...queueOptions[queue],
     }

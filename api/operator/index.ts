@@ -1,5 +1,6 @@
 import type { Operation } from '../operation.ts'
 import { emailOperations } from './emails.ts'
+import { engineOperations } from './engine.ts'
 import { projectOperations } from './projects.ts'
 import { siteOperations } from './sites.ts'
 import { storageOperations } from './storage.ts'
@@ -12,6 +13,7 @@ export const operatorOperations: readonly Operation[] = [
   ...siteOperations,
   ...emailOperations,
   ...storageOperations,
+  ...engineOperations,
 ].map((op) => ({
   ...op,
   errors: [...op.errors, 429],

@@ -188,6 +188,23 @@ interface WorkflowStarts {
   created_at: Generated<Date>
   id: Generated<string>
   signal: string | null
+  /** How often Temporal has refused it. */
+  attempts: Generated<number>
+  next_attempt_at: Generated<Date>
+  last_error: string | null
+  /** Since when it is sent only if the operator asks for it. */
+  dead_at: Date | null
+}
+
+/** An activity that has failed more than ten times, until it succeeds or its workflow ends. */
+interface StuckActivities {
+  workflow_id: string
+  activity_id: string
+  type: string
+  attempts: number
+  error: string
+  first_failed_at: Date
+  last_failed_at: Date
 }
 
 /**
@@ -831,6 +848,7 @@ export interface DB {
   damaged_objects: DamagedObjects
   build_minutes: BuildMinutes
   workflow_starts: WorkflowStarts
+  stuck_activities: StuckActivities
   build_totals: BuildTotals
   subdomains: Subdomains
   subdomain_changes: SubdomainChanges

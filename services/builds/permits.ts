@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BuildWait } from '../../core/deploy-waits.ts'
 import type { Db } from '../../infra/db/database.ts'
+import { isDatabaseAway } from '../../infra/db/errors.ts'
 import { permitSignal } from '../../workflows/contract/deploys.ts'
 import type { DeployRun } from '../deploys/runs.ts'
 import { withProject, withProjectOfDeploy } from '../projects/projects.ts'
@@ -41,9 +42,17 @@ export async function grantFreePermits(
 
 /** Grants the free permits of every project, because one may have been lost. */
 export async function grantAllFreePermits(services: Services, now: Date): Promise<void> {
+  const failures: unknown[] = []
   for (const project_id of await listProjectsWithFreePermits(services.db, permitsOf(services), now)) {
-    await withProject(services, project_id, (tx) => grantFreePermits(tx, services, { project_id, now }))
+    try {
+      await withProject(services, project_id, (tx) => grantFreePermits(tx, services, { project_id, now }))
+    } catch (error) {
+      if (isDatabaseAway(error)) throw error
+      // the permits of other projects do not wait for it
+      failures.push(error)
+    }
   }
+  if (failures.length > 0) throw new AggregateError(failures, 'permits of some projects were not granted')
 }
 
 /** Requests the permit of a deploy. Undefined when the run does not own the deploy, or it has ended. May be repeated. */

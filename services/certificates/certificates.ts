@@ -211,14 +211,19 @@ export function listDueNames(
     .execute()
 }
 
-/** Lists the orders whose next step was due before the instant: their workflow may have been lost. */
-export function listStalledOrders(db: Db, before: Date, limit: number): Promise<StartedOrder[]> {
+/** Lists the orders whose next step was due before the instant, by id: their workflow may have been lost. */
+export function listStalledOrders(
+  db: Db,
+  before: Date,
+  { limit, afterId }: { readonly limit: number; readonly afterId?: string | undefined },
+): Promise<StartedOrder[]> {
   return wanted(db)
     .select(['certificates.id as certificate_id', 'certificates.name', 'domains.project_id', 'domains.site_id'])
     .select((eb) => eb.ref('certificates.order_id').$notNull().as('order_id'))
     .where('certificates.order_id', 'is not', null)
     .where('certificates.next_try_at', '<', before)
-    .orderBy('certificates.next_try_at')
+    .$if(afterId !== undefined, (query) => query.where('certificates.id', '>', afterId ?? ''))
+    .orderBy('certificates.id')
     .limit(limit)
     .execute()
 }

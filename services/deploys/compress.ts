@@ -31,13 +31,18 @@ const dueDeploys = (db: Db) =>
     .where('deploys.manifest_sha256', 'is not', null)
     .where('deploys.artifacts_purged', '=', false)
 
-/** Projects with deploys that have waited since before the instant, those that have waited longest first. */
-export function listProjectsToCompress(db: Db, before: Date, limit: number): Promise<{ project_id: string }[]> {
+/** Lists the projects with deploys that have waited since before the instant, by id. */
+export function listProjectsToCompress(
+  db: Db,
+  before: Date,
+  { limit, afterId }: { readonly limit: number; readonly afterId?: string | undefined },
+): Promise<{ project_id: string }[]> {
   return dueDeploys(db)
     .select('deploys.project_id')
     .where('deploys.compression_due_at', '<', before)
+    .$if(afterId !== undefined, (query) => query.where('deploys.project_id', '>', afterId ?? ''))
     .groupBy('deploys.project_id')
-    .orderBy((eb) => eb.fn.min('deploys.compression_due_at'))
+    .orderBy('deploys.project_id')
     .limit(limit)
     .execute()
 }

@@ -154,6 +154,26 @@ export function cancelUnended(tx: Tx, id: string, error: string, now: Date): Pro
     .executeTakeFirst()
 }
 
+/** One attempt of a deploy, whichever run of its workflow works on it. */
+export type DeployAttempt = Pick<DeployRun, 'deploy_id' | 'attempt'>
+
+/** `queued` or `building` → `failed`. Undefined when it has ended, or another attempt has begun. */
+export function failAttempt(
+  tx: Tx,
+  { deploy_id, attempt }: DeployAttempt,
+  error: string,
+  now: Date,
+): Promise<DeployRow | undefined> {
+  return tx
+    .updateTable('deploys')
+    .set({ status: 'failed', error, finished_at: now, source_sha256: keptSource })
+    .where('id', '=', deploy_id)
+    .where('attempt', '=', attempt)
+    .where('status', 'in', ['queued', 'building'])
+    .returningAll()
+    .executeTakeFirst()
+}
+
 /** Adds what a build that was cancelled had done. Undefined when it was not cancelled, or the facts are known. */
 export function addFactsOfCancelled(
   tx: Tx,
@@ -189,10 +209,7 @@ export function findDeployOfRun(db: Db, run: DeployRun): Promise<DeployEnd | und
 type DeployEnd = Pick<DeployRow, 'status' | 'error' | 'cancelled'>
 
 /** The state of the deploy; undefined when another attempt has begun. */
-export function findDeployOfAttempt(
-  db: Db,
-  { deploy_id, attempt }: Pick<DeployRun, 'deploy_id' | 'attempt'>,
-): Promise<DeployEnd | undefined> {
+export function findDeployOfAttempt(db: Db, { deploy_id, attempt }: DeployAttempt): Promise<DeployEnd | undefined> {
   const deploys = db.selectFrom('deploys').where('id', '=', deploy_id).where('attempt', '=', attempt)
   return deploys.select(['status', 'error', 'cancelled']).executeTakeFirst()
 }

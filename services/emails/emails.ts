@@ -123,11 +123,11 @@ export function listEmails(db: Db, { to, limit }: { to?: string | undefined; lim
     .execute()
 }
 
-/** Lists emails that were written before the instant and have no outcome yet. */
+/** Lists emails that were written before the instant and have no outcome yet, by id. */
 export function listWaitingEmails(
   db: Db,
   before: Date,
-  limit: number,
+  { limit, afterId }: { readonly limit: number; readonly afterId?: string | undefined },
 ): Promise<Pick<EmailRow, 'id' | 'project_id' | 'subject'>[]> {
   return (
     db
@@ -137,7 +137,8 @@ export function listWaitingEmails(
       // a reply is sent by the workflow of its submission
       .where('submission_id', 'is', null)
       .where('created_at', '<', before)
-      .orderBy('created_at')
+      .$if(afterId !== undefined, (query) => query.where('id', '>', afterId ?? ''))
+      .orderBy('id')
       .limit(limit)
       .execute()
   )

@@ -168,15 +168,16 @@ const readSubmissions = (tx: Tx, ids: readonly string[]): Promise<ReceivedSubmis
     .orderBy('id', 'desc')
     .execute()
 
-/** Lists the emails about submissions that are due by the instant, the earliest first. */
-export function listDueDigests(db: Db, before: Date, limit: number) {
+/** Lists the emails about submissions that are due by the instant, by site. */
+export function listDueDigests(db: Db, before: Date, { limit, afterId }: { limit: number; afterId?: string | undefined }) {
   return db
     .selectFrom('site_forms as f')
     .innerJoin('sites', 'sites.id', 'f.site_id')
     .select(['f.site_id', 'f.project_id', 'f.digest_no', 'sites.name as site_name'])
     .select((eb) => eb.ref('f.digest_at').$notNull().as('due_at'))
     .where('f.digest_at', '<=', before)
-    .orderBy('f.digest_at')
+    .$if(afterId !== undefined, (query) => query.where('f.site_id', '>', afterId ?? ''))
+    .orderBy('f.site_id')
     .limit(limit)
     .execute()
 }

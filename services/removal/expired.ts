@@ -1,5 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
+import { deadMessagePeriodMs } from '../../core/message-retries.ts'
 import { notificationPeriodMs } from '../../core/notifications.ts'
 import { statsPeriodMs } from '../../core/traffic-days.ts'
 import { visitPeriodMs } from '../../core/visits.ts'
@@ -45,6 +46,10 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   ['test_payments', sql`created_at < ${before(now, usagePeriodMs)}`],
   ['activity_days', sql`day < ${before(now, statsPeriodMs)}::date`],
   ['git_deliveries', sql`received_at < ${before(now, deliveryPeriodMs)}`],
+  // the rows that need their workflow have it started again
+  ['workflow_starts', sql`dead_at < ${before(now, deadMessagePeriodMs)}`],
+  // the pauses between attempts are shorter
+  ['stuck_activities', sql`last_failed_at < ${before(now, dayMs)}`],
 ]
 
 const before = (now: Date, ms: number) => new Date(now.getTime() - ms)

@@ -57,7 +57,7 @@ export async function beginPurge(tx: Tx, { site_id, purge_at }: Trashing, now: D
 export function listDeploysToPurge(
   db: Db,
   siteId: string,
-  page: { readonly limit: number; readonly afterId: string | undefined },
+  page: { readonly limit: number; readonly afterId?: string | undefined },
 ): Promise<DeployRow[]> {
   return db
     .selectFrom('deploys')
@@ -100,13 +100,14 @@ export async function removeSite(tx: Tx, siteId: string, time: { readonly now: D
 }
 
 /** Lists the sites whose time in the trash ends by the instant, the earliest first. */
-export function listDueTrash(db: Db, before: Date, limit: number) {
+export function listDueTrash(db: Db, before: Date, { limit, afterId }: { limit: number; afterId?: string | undefined }) {
   return db
     .selectFrom('sites')
     .select(['id as site_id', 'name as site_name', 'project_id'])
     .select((eb) => eb.ref('deletion_scheduled_at').$notNull().as('purge_at'))
     .where('deletion_scheduled_at', '<=', before)
-    .orderBy('deletion_scheduled_at')
+    .$if(afterId !== undefined, (query) => query.where('id', '>', afterId ?? ''))
+    .orderBy('id')
     .limit(limit)
     .execute()
 }

@@ -79,7 +79,11 @@ export async function markSwitched(tx: Tx, id: string, now: Date): Promise<strin
 }
 
 /** Pending changes that are due at the instant or before, the longest due first. */
-export function listDueSubdomainChanges(db: Db, before: Date, limit: number) {
+export function listDueSubdomainChanges(
+  db: Db,
+  before: Date,
+  { limit, afterId }: { limit: number; afterId?: string | undefined },
+) {
   return db
     .selectFrom('subdomain_changes')
     .innerJoin('sites', 'sites.id', 'subdomain_changes.site_id')
@@ -87,7 +91,8 @@ export function listDueSubdomainChanges(db: Db, before: Date, limit: number) {
     .select(['subdomain_changes.old_subdomain', 'subdomain_changes.new_subdomain', 'subdomain_changes.switch_at'])
     .where(isPending)
     .where('subdomain_changes.switch_at', '<=', before)
-    .orderBy('subdomain_changes.switch_at')
+    .$if(afterId !== undefined, (query) => query.where('subdomain_changes.id', '>', afterId ?? ''))
+    .orderBy('subdomain_changes.id')
     .limit(limit)
     .execute()
 }

@@ -123,6 +123,7 @@ test('/healthz tells that the process lives, /readyz whether it can serve, and n
   expect((await w.call('GET /readyz', { key: operatorToken })).body).toEqual({
     ok: true,
     dependencies: { database: 'up', temporal: 'up' },
+    attention: { dead_workflow_messages: 0, stuck_activities: 0 },
   })
 })
 

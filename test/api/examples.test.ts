@@ -65,7 +65,33 @@ const ofOperator: Record<string, () => Promise<Input>> = {
     const project = await w.project('start')
     return { project_id: project.id, key_id: project.key.slice(4, 12) }
   },
+  async list_workflow_messages() {
+    const workflow_id = 'deploy:00000000-0000-7000-8000-000000000001:1'
+    const last_error = 'Namespace default has no mapping defined for search attribute GitRef'
+    const failed = { attempts: 8, last_error, created_at: at, next_attempt_at: at, dead_at: at }
+    await w.db
+      .insertInto('workflow_starts')
+      .values({ workflow_id, message: '{}', ...failed })
+      .execute()
+    return {}
+  },
+  async list_stuck_activities() {
+    const workflow_id = 'webhook:00000000-0000-7000-8000-000000000002'
+    const failed = { type: 'sendDelivery', attempts: 14, error: 'SealError: sealed with another key' }
+    const times = { first_failed_at: at, last_failed_at: at }
+    await w.db
+      .insertInto('stuck_activities')
+      .values({ workflow_id, activity_id: '1', ...failed, ...times })
+      .execute()
+    return {}
+  },
+  async retry_workflow_messages() {
+    // no relay is to send the one that was listed
+    await w.db.deleteFrom('workflow_starts').execute()
+    return {}
+  },
 }
+const at = new Date('2026-01-31T12:00:00Z')
 
 /** Inputs that make a better example than those of every test: lists have something to show, and pages little to recommend. */
 const shown = (project: TestProject): Record<string, () => Promise<Input>> => {

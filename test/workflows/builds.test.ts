@@ -8,6 +8,7 @@ import { removeAbandonedUploads } from '../../services/storage/sweep.ts'
 import { type MadeEntry, tarGz } from '../infra/archives.ts'
 import { makeSite } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
+import { refuseReady } from './refuse-ready.ts'
 
 function commandOf(pid: string): string {
   try {
@@ -168,4 +169,36 @@ test('D04 E7: an archive that fits alone, but not beside what is stored, fails w
   expect((await w.ended((await send(project, site.id, tree('a'))).id, project.key)).status).toBe('active')
   const deploy = await w.ended((await send(project, site.id, tree('b'))).id, project.key)
   expect(deploy).toMatchObject({ status: 'failed', error: expect.stringContaining('Free') })
+})
+
+test('B06: a package.json in UTF-16 fails with a text that says so, and the next deploy of the site is built', async () => {
+  const site = await makeSite(w, owner)
+  const json = JSON.stringify({ name: 'x', version: '1.0.0', scripts: { build: 'true' } })
+  const utf16 = tarGz([{ name: 'package.json', data: Buffer.from(`\uFEFF${json}`, 'utf16le') }])
+  const request = `POST /api/v1/sites/${site.id}/deploys`
+  const { body } = await w.call(request, { key: owner.key, bytes: utf16, type: 'application/gzip' })
+  const ended = await w.ended(body.id, owner.key)
+  expect([ended.status, ended.error]).toEqual(['failed', expect.stringContaining('package.json is not in UTF-8')])
+  const next = await send(owner, site.id, { 'index.html': 'next' })
+  expect((await w.ended(next.id, owner.key)).status).toBe('active')
+})
+
+test('a build whose result PostgreSQL refuses fails, and its permit goes to the next deploy of the site', async () => {
+  const site = await makeSite(w, owner)
+  await using _refused = await refuseReady(w, site.id)
+  const [first, second] = [
+    await send(owner, site.id, { 'index.html': '1' }),
+    await send(owner, site.id, { 'readme.txt': 'has no index.html' }),
+  ]
+  const ended = await w.ended(first.id, owner.key)
+  const error = 'a step of the platform failed (PostgreSQL refused it, SQLSTATE 22P05); deploy again'
+  expect([ended.status, ended.error]).toEqual(['failed', expect.stringContaining(error)])
+  expect((await w.ended(second.id, owner.key)).error).toContain('no index.html')
+})
+
+test('B06: a build whose output has NULs fails with its last lines, without the NULs', async () => {
+  const site = await makeSite(w, owner)
+  const { id } = await send(owner, site.id, built(`printf 'a\\000b\\n'; exit 1`))
+  const ended = await w.ended(id, owner.key)
+  expect([ended.status, ended.error.includes('\0')]).toEqual(['failed', false])
 })

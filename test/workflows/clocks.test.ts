@@ -38,7 +38,7 @@ test.each([
   await deployFiles(w, owner, site.id, [page('kept')])
   const trashed = await call(`DELETE /api/v1/sites/${site.id}`)
   const workflowId = `trash:${site.id}:${Date.parse(trashed.body.deletion_scheduled_at)}`
-  await expect.poll(() => w.workflows.status(workflowId).catch(() => undefined)).toBe('RUNNING')
+  await expect.poll(async () => (await w.workflows.describe(workflowId).catch(() => undefined))?.status).toBe('RUNNING')
   const restored = await withClock(wrongByMs, () => call(`POST /api/v1/sites/${site.id}/restore`))
   expect([restored.status, restored.body.active_deploy_id === null]).toEqual([200, false])
 })

@@ -7,6 +7,7 @@ import { tarGz } from '../infra/archives.ts'
 import { builtBy, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { refuseReady } from './refuse-ready.ts'
 
 const maxEvents = 40
 
@@ -60,6 +61,12 @@ async function cancelDeploy(siteId: string): Promise<any> {
   return (await w.call(`POST /api/v1/deploys/${id}/cancel`, { key: owner.key })).body
 }
 
+/** Ends although PostgreSQL does not store its result. */
+async function deployRefused(siteId: string): Promise<any> {
+  await using _refused = await refuseReady(w, siteId)
+  return await deployArchive(siteId, plain)
+}
+
 /** A kind of deploy and how it ends; each has a recorded history. */
 const kinds: [string, DeployReport['outcome'], (siteId: string) => Promise<any>][] = [
   ['files', 'active', (siteId) => deployFiles(w, owner, siteId, [page('x')])],
@@ -68,6 +75,7 @@ const kinds: [string, DeployReport['outcome'], (siteId: string) => Promise<any>]
   ['archive-behind-another', 'active', deployBehind],
   ['archive-cancelled', 'cancelled', cancelDeploy],
   ['archive-cancelled-by-operator', 'cancelled', cancelBuild],
+  ['archive-not-stored', 'failed', deployRefused],
   ['archive-failed', 'failed', (siteId) => deployArchive(siteId, gzipSync('no tar inside'))],
 ]
 

@@ -68,7 +68,7 @@ test('T04: a signal waits for the start of its workflow: of a site that was rest
   expect((await w.call(`POST /api/v1/sites/${site.id}/restore`, { key: owner.key })).status).toBe(200)
   await w.startTemporal({ forget: false })
   const id = `trash:${site.id}:${Date.parse(trashed.body.deletion_scheduled_at)}`
-  await expect.poll(() => w.workflows.status(id).catch(() => undefined)).toBe('COMPLETED')
+  await expect.poll(async () => (await w.workflows.describe(id).catch(() => undefined))?.status).toBe('COMPLETED')
 })
 
 test('the reconciler does nothing while Temporal does not answer, and leaves running and ended deploys alone', async () => {

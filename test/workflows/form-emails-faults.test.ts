@@ -49,7 +49,7 @@ describe('checks 39: emails about submissions', () => {
     const id = `form-digest:${site.id}:${(await sites.stateOf(site)).digest_no}`
     await sites.temporal.workflow.getHandle(id).terminate()
     await sites.makeDue(site)
-    const due = await listDueDigests(w.db, new Date(Date.now() + 1000), 10)
+    const due = await listDueDigests(w.db, new Date(Date.now() + 1000), { limit: 10 })
     expect(due.map(({ site_id }) => site_id)).toContain(site.id)
     const options = { stalledAfterMs: 0, dueWithinMs: 1000, checkIntervalMs: 1000, retryPauseMs: 60_000 }
     expect(await reconcile(w, w.workflows, new Date(), options)).toContain(id)

@@ -128,10 +128,13 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
   await w.killTemporal()
   const lost = [await trash(trashed.id), await change(renamed.id, name)]
   const until = new Date(Date.now() + hourMs)
-  const trashRow = (await listDueTrash(w.db, until, 10)).find((row) => row.site_id === trashed.id)
-  const changeRow = (await listDueSubdomainChanges(w.db, until, 10)).find((row) => row.site_id === renamed.id)
+  const trashRow = (await listDueTrash(w.db, until, { limit: 10 })).find((row) => row.site_id === trashed.id)
+  const changeRow = (await listDueSubdomainChanges(w.db, until, { limit: 10 })).find((row) => row.site_id === renamed.id)
   if (!trashRow || !changeRow) throw new Error('not found')
-  const none = [await listDueTrash(w.db, new Date(0), 10), await listDueSubdomainChanges(w.db, new Date(0), 10)]
+  const none = [
+    await listDueTrash(w.db, new Date(0), { limit: 10 }),
+    await listDueSubdomainChanges(w.db, new Date(0), { limit: 10 }),
+  ]
   expect(none).toEqual([[], []])
   const starts = [trashStart(trashRow), subdomainChangeStart(changeRow)]
   const kept = await w.db.selectFrom('workflow_starts').select('message').where('workflow_id', 'in', lost).execute()
@@ -144,7 +147,10 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
   })
   await expect.poll(async () => (await read(trashed.id)).status).toBe(404)
   await expect.poll(async () => (await read(renamed.id)).body.subdomain).toBe(name)
-  expect([await listDueTrash(w.db, until, 10), await listDueSubdomainChanges(w.db, until, 10)]).toEqual([[], []])
+  expect([await listDueTrash(w.db, until, { limit: 10 }), await listDueSubdomainChanges(w.db, until, { limit: 10 })]).toEqual([
+    [],
+    [],
+  ])
 })
 
 describe('races about one row', () => {

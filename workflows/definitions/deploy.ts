@@ -8,6 +8,7 @@ import {
   proxyLocalActivities,
   setHandler,
   sleep,
+  TemporalFailure,
   workflowInfo,
 } from '@temporalio/workflow'
 import type { BuildActivities, BuildInput, BuildResult } from '../contract/builds.ts'
@@ -127,18 +128,18 @@ async function build(
   task: Exclude<DeployTask, { kind: 'none' }>,
   progress: DeployProgress,
 ): Promise<FinishedBuild | undefined> {
-  let result: BuildResult
   try {
     const source = task.kind === 'build' ? task : await fetchSource(run, work, progress)
     if (!source) return undefined
     if ('error' in source) return await fail(run, { error: source.error, by: 'source' })
     if (!(await waitForPermit(run, progress))) return undefined
-    result = await buildOnRunner(run, work, source.input, progress)
+    const result = await buildOnRunner(run, work, source.input, progress)
+    if (result.outcome === 'built') progress.built(result)
+    return await CancellationScope.nonCancellable(() => finishBuild(run, result))
   } catch (error) {
+    // a run that cannot go on returns its permit
     return await fail(run, failureOf(error))
   }
-  if (result.outcome === 'built') progress.built(result)
-  return await CancellationScope.nonCancellable(() => finishBuild(run, result))
 }
 
 function fail(run: DeployRunInput, failure: BuildFailure): Promise<FinishedBuild | undefined> {
@@ -186,7 +187,12 @@ async function buildOnRunner(
   async function begin({ attempt }: { readonly attempt: number }): Promise<void> {
     if (over) return
     progress.buildStarted(attempt)
-    await markBuilding(run)
+    try {
+      await markBuilding(run)
+    } catch (error) {
+      // the result of the build says as well that it has begun
+      if (!(error instanceof TemporalFailure)) throw error
+    }
   }
   setHandler(buildStartedSignal, (started) => CancellationScope.nonCancellable(() => begin(started)), {
     description: 'A runner has begun the build.',
@@ -240,8 +246,16 @@ async function recommend({ deploy_id }: DeployRunInput, work: ClaimedWork, progr
 /** A deploy that its owner has cancelled has failed already, with a text of its own. */
 function failureOf(error: unknown): BuildFailure {
   if (isCancellation(error)) return { error: cancelledByOperator, by: 'operator' }
-  if (!(error instanceof ActivityFailure)) throw error
-  const failed = error.activityType === 'fetchRepository' ? 'fetching the repository' : 'the build machine'
+  // the failure of a local activity has no activity around it
+  if (!(error instanceof TemporalFailure)) throw error
+  const activity = error instanceof ActivityFailure ? error.activityType : undefined
+  const step = slowSteps[activity ?? ''] ?? 'a step of the platform'
   const cause = firstLine(causeOf(error))
-  return { error: `${failed} failed (${cause}); deploy again, and tell the operator if it repeats`, by: 'platform' }
+  return { error: `${step} failed (${cause}); deploy again, and tell the operator if it repeats`, by: 'platform' }
+}
+
+/** The steps that are not of a few milliseconds, in texts for the owner of a deploy. */
+const slowSteps: Readonly<Record<string, string>> = {
+  fetchRepository: 'fetching the repository',
+  buildSource: 'the build machine',
 }

@@ -11,7 +11,7 @@ import {
 import { type FailedTries, maxFailedChecks, nextTryAt, orderPatienceMs, soonestTryAt } from '../../core/certificates.ts'
 import type { CertificateActivities, OrderInput, OrderOutcome, OrderResult } from '../contract/certificates.ts'
 import { signals } from '../contract/messages.ts'
-import { causeOf } from './cause-of.ts'
+import { causeOf, isPlatformFault } from './cause-of.ts'
 import { createSignalFlag } from './signal-flag.ts'
 
 const step = (summary: string) =>
@@ -96,7 +96,8 @@ async function askAuthorities(input: OrderInput, rehearse: boolean, giveUpAtMs: 
       if (result.state !== 'rehearsed') return result
     } catch (error) {
       if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error
-      return { state: 'refused', error: causeOf(error), rehearsal }
+      // a fault of the platform is no refusal by the authority
+      return { state: 'refused', error: causeOf(error), rehearsal: rehearsal || isPlatformFault(error) }
     }
   }
   throw new Error('an order neither succeeded nor failed')
