@@ -26,6 +26,7 @@ export function translated(error: unknown, { host }: URL, { deadline, timeoutMs,
   if (signal?.aborted) return signal.reason
   if (deadline.aborted) return new FetchError('timeout', `${host} took longer than ${timeoutMs / 1000} s`)
   const { code = '', message } = error as NodeJS.ErrnoException
+  if (ownFaults.has(code)) return error
   if (code === 'ENOTFOUND' || code === 'EAI_NODATA')
     return new FetchError('unreachable', `the host ${host} does not exist`, { cause: error })
   if (isTls(code)) {
@@ -36,6 +37,9 @@ export function translated(error: unknown, { host }: URL, { deadline, timeoutMs,
   if (code === 'ETIMEDOUT') return new FetchError('unreachable', `${host} does not answer`, { cause: error })
   return new FetchError('unreachable', `${host} cannot be reached (${code || message})`, { cause: error })
 }
+
+/** This machine has no room for a connection, which says nothing about the host. */
+const ownFaults = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
 
 const tlsReasons: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',

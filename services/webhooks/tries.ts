@@ -41,9 +41,13 @@ export function takeTry(services: Services, { delivery_id, project_id }: Deliver
 
 /**
  * Stores the result of a try and gives its permit to the delivery of the project that has waited longest. A webhook without any success for a
- * day is disabled, with a notification. May be repeated.
+ * day is disabled, with a notification; a fault of the platform does not count. May be repeated.
  */
-export function endTry(services: Services, { delivery_id, project_id }: DeliveryInput, result: DeliveryResult): Promise<void> {
+export function endTry(
+  services: Services,
+  { delivery_id, project_id }: DeliveryInput,
+  { platform_fault = false, ...result }: DeliveryResult,
+): Promise<void> {
   return transact(services, async (tx) => {
     const now = services.clock()
     await lockTries(tx, project_id)
@@ -61,7 +65,7 @@ export function endTry(services: Services, { delivery_id, project_id }: Delivery
       ...(!next && { outcome: delivered ? 'delivered' : 'failed', ended_at: now }),
     })
     if (delivered) await setFailingSince(tx, webhook, null)
-    else await fail(tx, services, webhook, result, now)
+    else if (!platform_fault) await fail(tx, services, webhook, result, now)
     await grantPermits(tx, project_id, now)
   })
 }

@@ -6,14 +6,17 @@ import { buffer } from 'node:stream/consumers'
 import type { Client } from '@temporalio/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { maxTriesUnderWay, maxWaitingDeliveries } from '../../core/webhooks.ts'
+import { openKeyring, seal } from '../../infra/crypto/seal.ts'
 import { deleteExpired } from '../../services/removal/expired.ts'
 import { transact } from '../../services/transact.ts'
 import { recordEvent } from '../../services/webhooks/events.ts'
+import { secretOf } from '../../services/webhooks/webhooks.ts'
 import { reconcile } from '../../workflows/reconciler.ts'
 import { makeFormSite } from '../api/form-site.ts'
 import { archiveOf, deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { describeHistories, record, replay } from './histories.ts'
+import { openProcesses } from './processes.ts'
 import { openTemporalClient, showWorkflow } from './temporal-client.ts'
 
 interface Received {
@@ -309,6 +312,53 @@ describe('E33: a webhook that fails', () => {
     const enabled = await w.call(`PATCH /api/v1/webhooks/${webhook.id}`, { key: owner.key, json: { enabled: true } })
     expect(enabled.body).toMatchObject({ enabled: true, disabled_reason: null, failing_since: null })
   })
+
+  test('is not to blame for what the platform cannot do: nothing counts as a try, and the event arrives when it can', async () => {
+    const owner = await w.project()
+    const webhook = await makeWebhook(owner)
+    const row = w.db.selectFrom('webhooks').select(['secret_sealed', 'failing_since', 'enabled']).where('id', '=', webhook.id)
+    const { secret_sealed } = await row.executeTakeFirstOrThrow()
+    const setSecret = (sealed: string) =>
+      w.db.updateTable('webhooks').set({ secret_sealed: sealed }).where('id', '=', webhook.id).execute()
+    // sealed with another secret key
+    await setSecret(seal(openKeyring(Buffer.alloc(32, 'other')), 'x', secretOf(webhook.id)))
+    await emit(owner)
+    const [{ id }] = await deliveriesOf(owner, webhook)
+    const attempts = async () => {
+      const { raw } = await temporal.workflow.getHandle(`webhook:${id}`).describe()
+      return Math.max(0, ...(raw.pendingActivities ?? []).map(({ attempt }) => attempt ?? 0))
+    }
+    await expect.poll(attempts, { ...soon, timeout: 20_000 }).toBeGreaterThan(1)
+    expect((await deliveriesOf(owner, webhook))[0]).toMatchObject({ tries: [], ended_at: null })
+    expect(await row.executeTakeFirstOrThrow()).toMatchObject({ failing_since: null, enabled: true })
+    await setSecret(secret_sealed)
+    await expect.poll(() => statesOf(owner, webhook), { ...soon, timeout: 60_000 }).toEqual(['delivered'])
+    expect((await deliveriesOf(owner, webhook))[0].tries).toHaveLength(1)
+  }, 90_000)
+
+  test('is not to blame for a worker that is killed during a try, which is repeated under the same id', async () => {
+    const env = { PLINTH_ALLOW_PRIVATE_WEBHOOKS: 'true', PLINTH_WEBHOOK_RETRY_PAUSE: '1ms' }
+    await using killed = await world({ worker: false, env })
+    await using processes = openProcesses(killed)
+    const owner = await killed.project()
+    const path = `/hook-${++paths}`
+    const json = { url: origin + path, events: ['site.trashed'] }
+    const { body: webhook } = await killed.call('POST /api/v1/webhooks', { key: owner.key, json })
+    answers.set(path, () => undefined)
+    const event = { type: 'site.trashed', project_id: owner.id, site_id: nowhere, data: {} } as const
+    await transact(killed, (tx) => recordEvent(tx, event, killed.clock()))
+    processes.start('worker')
+    await expect.poll(() => bodiesAt(path).length, { ...soon, timeout: 60_000 }).toBe(1)
+    await processes.restart('worker')
+    answers.delete(path)
+    const read = async () => (await killed.call(`GET /api/v1/webhooks/${webhook.id}/deliveries`, { key: owner.key })).body
+    await expect.poll(async () => (await read())[0].state, { interval: 200, timeout: 120_000 }).toBe('delivered')
+    expect((await read())[0].tries).toHaveLength(1)
+    const ids = received.filter((one) => one.path === path).map(({ headers }) => headers['webhook-id'])
+    expect([ids.length, new Set(ids).size]).toEqual([2, 1])
+    const [{ failing_since }] = (await killed.call('GET /api/v1/webhooks', { key: owner.key })).body
+    expect(failing_since).toBeNull()
+  }, 240_000)
 
   test('shows since when, and forgets that with a success', async () => {
     const owner = await w.project()

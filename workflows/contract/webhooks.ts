@@ -20,13 +20,15 @@ export interface DeliveryResult {
   readonly duration_ms: number
   /** Null for a success. */
   readonly error: string | null
+  /** Whether nothing was sent because of the platform, so that the receiver is not to blame. */
+  readonly platform_fault?: boolean
 }
 
 /** Implemented in `activities/webhooks.ts`. */
 export interface WebhookActivities {
   /** Takes a permit for the next try, when one is due and free. May be repeated. */
   takeTry(input: DeliveryInput): Promise<DeliveryStep>
-  /** Calls the webhook. It runs on the webhook queue. */
+  /** Calls the webhook. It runs on the webhook queue. Faults of the platform are thrown; all that the receiver does is a result. */
   sendDelivery(input: DeliveryInput): Promise<DeliveryResult>
   /** Stores the result of the try and returns its permit. May be repeated. */
   endTry(input: DeliveryInput & { readonly result: DeliveryResult }): Promise<void>

@@ -20,8 +20,8 @@ const { endTry } = proxyLocalActivities<WebhookActivities>({ summary: 'store the
 const { sendDelivery } = proxyActivities<WebhookActivities>({
   taskQueue: queues.webhook,
   startToCloseTimeout: '30s',
-  // a repetition is a try of its own, after its pause
-  retry: { maximumAttempts: 1 },
+  // retries faults of the platform only, which are no try: what the receiver does is a result
+  retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '5m' },
 })
 
 const details = {
@@ -59,6 +59,6 @@ async function send(input: DeliveryInput, number: number): Promise<DeliveryResul
     return await sendDelivery.executeWithOptions(options, [input])
   } catch (error) {
     if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
-    return { status: null, duration_ms: 0, error: 'the try was interrupted' }
+    return { status: null, duration_ms: 0, error: 'the platform could not send it', platform_fault: true }
   }
 }
