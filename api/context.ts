@@ -14,6 +14,8 @@ import type { LogFollowers } from './follow-logs.ts'
 
 /** The dependencies of the control plane, made once per process. */
 export interface Deps extends Services {
+  /** See `infra/db/clock.ts`. */
+  readonly clockSkewMs: () => number | undefined
   readonly permanentTokens: PermanentTokens
   readonly resizeLogo: ResizeLogo
   readonly logFollowers: LogFollowers

@@ -29,7 +29,13 @@ export interface Metrics {
 }
 
 /** The metrics for a monitoring system. Figures from PostgreSQL describe the whole installation, whichever process is scraped. */
-export function createMetrics({ db, config, clock, admission }: Pick<Deps, 'db' | 'config' | 'clock' | 'admission'>): Metrics {
+export function createMetrics({
+  db,
+  config,
+  clock,
+  clockSkewMs,
+  admission,
+}: Pick<Deps, 'db' | 'config' | 'clock' | 'clockSkewMs' | 'admission'>): Metrics {
   const own = new Registry()
   collectDefaultMetrics({ register: own })
   const durations = new Histogram({
@@ -45,6 +51,11 @@ export function createMetrics({ db, config, clock, admission }: Pick<Deps, 'db' 
     help: 'Builds that one runner runs at once, from the settings of this process.',
     registers: [own],
   }).set(config.build.slots)
+  const skew = new Gauge({
+    name: 'plinth_clock_skew_ms',
+    help: "Milliseconds by which the clock of this machine is ahead of PostgreSQL's.",
+    registers: [own],
+  })
   const admitted = admissionMetrics(own)
   const stored = createStoredMetrics(db)
 
@@ -55,6 +66,7 @@ export function createMetrics({ db, config, clock, admission }: Pick<Deps, 'db' 
     },
     async text() {
       admitted.set(admission.figures())
+      skew.set(clockSkewMs() ?? 0)
       try {
         await stored.read(clock())
       } catch (error) {

@@ -8,6 +8,7 @@ import { createPermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { deriveRunnerToken } from '../infra/crypto/runner-token.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
+import { openDatabaseClock } from '../infra/db/clock.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { createLogoResizer } from '../infra/images/resize-logo.ts'
 import { createLogger } from '../infra/log.ts'
@@ -54,7 +55,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
   const cas = await openCas(config.storage.url)
   const buildLogs = openBuildLogs(config.storage.url)
   const draining = new AbortController()
-  const clock = () => new Date()
+  const { clock, skewMs } = stack.use(await openDatabaseClock(db, log))
   const freshness = createFreshness({ db, log, clock })
   const listener = createListener({
     config,
@@ -73,6 +74,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     messengers: openMessengers(config),
     log,
     clock,
+    clockSkewMs: skewMs,
     relay,
     freshness,
     workflows,

@@ -20,5 +20,6 @@ export interface Services {
   readonly relay: { wake(): void }
   readonly freshness: Freshness
   readonly log: Logger
+  /** PostgreSQL's time, which decides what is deleted and what expires: see `infra/db/clock.ts`. */
   readonly clock: () => Date
 }

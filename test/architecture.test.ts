@@ -118,6 +118,15 @@ test('a subject of the services imports only itself, earlier subjects and what a
   ).toEqual(subjects.toSorted())
 })
 
+test('the api, the services and the workers take the time from PostgreSQL, whose clock all of them share', () => {
+  const timed = globSync('{services,api,workflows}/**/*.ts', { cwd: root }).filter(
+    (file) => !file.startsWith('workflows/definitions/'),
+  )
+  // a deadline of a call is an instant of the clock of this machine
+  const ownTime = /new Date\(\)|(?<!withDeadline\()Date\.now\(\)/
+  expect(timed.filter((file) => ownTime.test(readFileSync(join(root, file), 'utf8')))).toEqual([])
+})
+
 test('the table of arrows is used: imports were found in every folder', () => {
   for (const folder of ['core', 'infra', 'services', 'api', 'workflows', 'runner', 'edge']) {
     expect([folder, imports.some((edge) => edge.file.startsWith(`${folder}/`) && isOurs(edge))]).toEqual([folder, true])

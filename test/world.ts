@@ -240,6 +240,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
     const listener = createListener({
       ...services,
       db,
+      clockSkewMs: () => 0,
       permanentTokens: createPermanentTokens(secretKey),
       resizeLogo: createLogoResizer(),
       logFollowers: createLogFollowers({ db, buildLogs, freshness, log }),

@@ -4,6 +4,7 @@ import { openCas, openCopies } from '../infra/cas/open.ts'
 import { type Config, required } from '../infra/config.ts'
 import { createPreviewTokens } from '../infra/crypto/preview-tokens.ts'
 import { openKeyring } from '../infra/crypto/seal.ts'
+import { openDatabaseClock } from '../infra/db/clock.ts'
 import { openDatabase } from '../infra/db/database.ts'
 import { openAuthority } from '../infra/dns/authority.ts'
 import { cachedChallenges } from '../infra/dns/challenge-records.ts'
@@ -43,7 +44,7 @@ export async function openWorker({ config, bundle, log }: WorkerOptions): Promis
   await using stack = new AsyncDisposableStack()
   const { db } = stack.use(openDatabase(required(config.database.url, 'PLINTH_DATABASE_URL')))
   const client = stack.use(openWorkflowClient(temporal))
-  const clock = () => new Date()
+  const { clock } = stack.use(await openDatabaseClock(db, log))
   const services: Services = {
     config,
     db,

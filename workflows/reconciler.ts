@@ -123,7 +123,7 @@ export function startReconciler(services: Services, client: WorkflowClient, opti
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
       // each failure has been logged
-      await reconcile(services, client, new Date(), options).catch(() => undefined)
+      await reconcile(services, client, services.clock(), options).catch(() => undefined)
       await pause(options.intervalMs, stopped.signal)
     }
   }

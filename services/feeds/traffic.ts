@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import { otherValues, type TrafficBatch } from '../../core/traffic.ts'
 import { moscowDay } from '../../core/traffic-days.ts'
-import type { Db } from '../../infra/db/database.ts'
+import { type Db, databaseTime } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { addLive, deleteOldLive } from './live-traffic.ts'
 import { type MergedDay, mergeDays } from './merge-traffic.ts'
@@ -21,6 +21,7 @@ const applyingLock = 5_377_003
  * Adds up segments of one edge in one transaction. Those that were applied before are skipped, so that it may be repeated. Sites that are gone, and
  * days that are more than 30 days ago or after tomorrow, are skipped. Visitors of a day that ended more than {@link lateMs} ago are not counted.
  * @param first the number of the first segment; the others are numbered in sequence
+ * @param givenNow PostgreSQL's time when absent
  * @throws RangeError when no edge could have counted this; repeating it does not help
  */
 export async function applyBatches(
@@ -28,17 +29,19 @@ export async function applyBatches(
   streamId: string,
   first: number,
   batches: readonly TrafficBatch[],
-  now = new Date(),
+  givenNow?: Date,
 ): Promise<void> {
   if (batches.length > maxBatches) throw new RangeError(`more than ${maxBatches} segments at once`)
   if (batches.length === 0) return
   const last = first + batches.length - 1
-  const before = await db.transaction().execute(async (tx) => {
+  const { before, now } = await db.transaction().execute(async (tx) => {
+    // of an edge whose clock is ahead, nothing is deleted early
+    const now = givenNow ?? (await databaseTime(tx))
     // a statement of its own: the next one sees what was committed before the lock was given
     await sql`select pg_advisory_xact_lock_shared(${applyingLock})`.execute(tx)
     const stream = await lockStream(tx, streamId, first - 1)
     const fresh = batches.slice(Math.max(0, stream.applied - first + 1))
-    if (fresh.length === 0) return now
+    if (fresh.length === 0) return { before: now, now }
     await addDays(tx, mergeDays(fresh), now)
     await addLive(tx, fresh, now)
     const dropped_hits = Math.max(stream.dropped_hits, ...fresh.map((batch) => batch.dropped_hits ?? 0))
@@ -47,7 +50,7 @@ export async function applyBatches(
       .set({ applied: last, applied_at: now, dropped_hits })
       .where('stream_id', '=', streamId)
       .execute()
-    return stream.applied_at
+    return { before: stream.applied_at, now }
   })
   // about once a minute for each edge
   if (Math.floor(before.getTime() / minuteMs) !== Math.floor(now.getTime() / minuteMs)) await deleteOldLive(db, now)

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { moscowDay } from '../../core/traffic-days.ts'
 import { type Keyring, openIfPossible, seal } from '../../infra/crypto/seal.ts'
-import type { Db } from '../../infra/db/database.ts'
+import { type Db, databaseTime } from '../../infra/db/database.ts'
 
 const saltBytes = 32
 const hex = /^[0-9a-f]{64}$/
@@ -49,13 +49,8 @@ export async function agreedSalts(
  * Writes salts again that a crash of PostgreSQL has emptied the table of. A salt that is there stays as it is. The salts of past days are not
  * written.
  */
-export async function rememberSalts(
-  db: Db,
-  keyring: Keyring,
-  salts: ReadonlyMap<string, Buffer>,
-  now = new Date(),
-): Promise<void> {
-  const today = moscowDay(now.getTime())
+export async function rememberSalts(db: Db, keyring: Keyring, salts: ReadonlyMap<string, Buffer>, now?: Date): Promise<void> {
+  const today = moscowDay((now ?? (await databaseTime(db))).getTime())
   const current = [...salts].filter(([day, salt]) => day >= today && salt.length === saltBytes)
   if (current.length > 0) await writeSalts(db, keyring, new Map(current))
 }
