@@ -49,6 +49,7 @@ import { createDatabase, type TestDatabase } from './database.ts'
 import { type Max, startMax } from './doubles/max.ts'
 import { startTelegram, type Telegram } from './doubles/telegram.ts'
 import { quickFolder } from './quick-folder.ts'
+import { expectNoCallsInTransactions, watchStorage } from './storage-calls.ts'
 import { type KillableTemporal, registerNamespace, startKillableTemporal } from './temporal.ts'
 
 export const operatorToken = 'operator-token-of-the-tests'
@@ -206,10 +207,13 @@ export async function world(options: WorldOptions = {}): Promise<World> {
   const log = options.log ?? createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const { db, shareDatabase } = stack.use(openDatabase(database.url))
   stack.defer(() => expectCountedBlobs(db))
-  const cas = await openCas(config.storage.url)
+  stack.defer(expectNoCallsInTransactions)
+  const stored = watchStorage(await openCas(config.storage.url))
   const buildLogs = openBuildLogs(config.storage.url)
   let shiftMs = 0
   const clock = () => new Date(Date.now() + shiftMs)
+  // the files of the storage are as old as the clock says
+  const cas = { ...stored, now: async () => new Date((await stored.now()).getTime() + shiftMs) }
   const previewTokens = createPreviewTokens(secretKey)
   const keyring = openKeyring(secretKey)
   const runnerToken = deriveRunnerToken(secretKey)

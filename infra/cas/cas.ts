@@ -46,10 +46,10 @@ export interface ObjectBatch extends AsyncDisposable {
   /** Opens an object of the batch or of the storage. */
   open(sha256: string): Promise<OpenedObject | undefined>
   /**
-   * Puts all objects in their places. Call it once.
+   * Puts all objects in their places, and returns their hashes. Call it once.
    * @throws AppError `unavailable` when an object that was stored before, or the batch itself, was removed in between, or the storage is full
    */
-  publish(): Promise<void>
+  publish(): Promise<string[]>
   /** Hashes of the objects that this batch has written, for callers that must remove them after a failure. */
   written(): string[]
 }
@@ -57,7 +57,7 @@ export interface ObjectBatch extends AsyncDisposable {
 export interface ObjectFacts {
   /** Bytes, without encoded variants. */
   readonly size: number
-  /** When the object was last stored. */
+  /** When the object was last stored, by the clock of {@link Cas.now}. */
   readonly storedAt: Date
 }
 
@@ -74,6 +74,8 @@ export interface Cas {
    * which protects it from the sweeper.
    */
   readonly put: (bytes: Readable | Buffer, options?: PutOptions) => Promise<StoredObject>
+  /** The time by the clock that dates objects: that of the machine that has the files, which need not be this one. */
+  now(): Promise<Date>
   /** Undefined when the object does not exist. */
   stat(sha256: string): Promise<ObjectFacts | undefined>
   /** Undefined when the object, or that encoding of it, does not exist. */
@@ -95,11 +97,11 @@ export interface Cas {
    */
   list(prefix?: string): AsyncIterable<readonly string[]>
   /**
-   * Removes an object with its variants, unless it was stored again since `before`. The caller has made sure that no row needs it, and that no
-   * such row can appear until it returns. False when the object stays.
+   * Removes an object with its variants, unless it was stored again since `before`, by the clock of {@link now}. The caller has made sure that
+   * no row needs it, and that no such row can appear until it returns. False when the object stays.
    */
   remove(sha256: string, before: Date): Promise<boolean>
-  /** Removes the files of writes that broke off before the instant; returns their number. */
+  /** Removes the files of writes that broke off before the instant, by the clock of {@link now}; returns their number. */
   removeLeftovers(before: Date): Promise<number>
 }
 

@@ -7,7 +7,7 @@ import { sha256Hex } from '../crypto/sha256.ts'
 import { flushFolder } from '../replace-file.ts'
 import { type BatchFolder, openBatchFolder } from './batch-folder.ts'
 import { type ObjectBatch, type OpenedObject, otherBytes, type PutOptions, type StoredObject } from './cas.ts'
-import { type Layout, suffix } from './disk-layout.ts'
+import { type Layout, storageTime, suffix } from './disk-layout.ts'
 import { absent, inParallel, openFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
 
@@ -30,6 +30,8 @@ interface Batch {
   /** Files of gzip variants; undefined when an object gets none. */
   readonly variants: Map<string, Promise<string | undefined>>
   readonly placed: Set<string>
+  /** The time by the clock of the files, which is asked once. */
+  readonly now: () => Promise<Date>
 }
 
 type Taken = StoredObject & { readonly head: Buffer }
@@ -37,7 +39,9 @@ type Taken = StoredObject & { readonly head: Buffer }
 /** A batch as a folder below `incoming/`, whose files are renamed into place. */
 export function openDiskBatch(layout: Layout): ObjectBatch {
   const folder = openBatchFolder(layout.incoming)
-  const batch: Batch = { layout, folder, entries: new Map(), variants: new Map(), placed: new Set() }
+  let time: Promise<Date> | undefined
+  const now = () => (time ??= storageTime(layout))
+  const batch: Batch = { layout, folder, entries: new Map(), variants: new Map(), placed: new Set(), now }
   const { entries, variants, placed } = batch
   return {
     async add(bytes, options = {}) {
@@ -56,6 +60,7 @@ export function openDiskBatch(layout: Layout): ObjectBatch {
     async publish() {
       try {
         await publishAll(batch)
+        return [...entries.keys()]
       } catch (error) {
         throw outOfSpace(error)
       }
@@ -82,13 +87,13 @@ async function addObject(batch: Batch, bytes: Readable | Buffer, options: PutOpt
   return { sha256, size }
 }
 
-async function takeBuffer({ layout, folder, entries }: Batch, bytes: Buffer, options: PutOptions): Promise<Taken> {
+async function takeBuffer({ layout, folder, entries, now }: Batch, bytes: Buffer, options: PutOptions): Promise<Taken> {
   const { limitBytes = Number.POSITIVE_INFINITY, sha256: expected } = options
   if (bytes.length > limitBytes) throw tooLarge(limitBytes)
   const sha256 = sha256Hex(bytes)
   if (expected !== undefined && sha256 !== expected) throw otherBytes(expected, sha256)
   const store = async (): Promise<Entry> => {
-    if (await isStored(layout.pathOf(sha256), bytes)) return { size: bytes.length, temporary: undefined }
+    if (await isStored(layout.pathOf(sha256), bytes, now)) return { size: bytes.length, temporary: undefined }
     return { size: bytes.length, temporary: (await folder.write((file) => file.writeFile(bytes))).path }
   }
   if (!entries.has(sha256)) entries.set(sha256, store())
@@ -140,7 +145,7 @@ async function publishAll(batch: Batch): Promise<void> {
 }
 
 /** Moves an object into its place; returns whether its folder must be flushed. */
-async function publishObject({ layout, variants, placed }: Batch, sha256: string, { temporary }: Entry): Promise<boolean> {
+async function publishObject({ layout, variants, placed, now }: Batch, sha256: string, { temporary }: Entry): Promise<boolean> {
   const path = layout.pathOf(sha256)
   const variant = await variants.get(sha256)
   if (temporary) {
@@ -151,7 +156,7 @@ async function publishObject({ layout, variants, placed }: Batch, sha256: string
   if (!temporary && !stats) throw gone()
   if (variant) await moveIntoPlace(layout, variant, path + suffix.gzip)
   // the writer of a fresh file may not have flushed its name yet
-  return Boolean(temporary || variant || (stats && Date.now() - stats.mtimeMs < freshMs))
+  return Boolean(temporary || variant || (stats && (await now()).getTime() - stats.mtimeMs < freshMs))
 }
 
 async function moveIntoPlace({ objects, madeFolders }: Layout, temporary: string, path: string): Promise<void> {
@@ -167,14 +172,14 @@ const tooLarge = (limitBytes: number) => new AppError('too_large', `the content 
 const gone = () => unavailable('parts of the upload were removed in the meantime, because it took too long; send it again')
 
 /** Whether an object has exactly these bytes. If so, it is protected from the sweeper, as if it were stored again. */
-async function isStored(path: string, bytes: Buffer): Promise<boolean> {
+async function isStored(path: string, bytes: Buffer, time: () => Promise<Date>): Promise<boolean> {
   const file = await absent(open(path))
   if (!file) return false
   let age: number
   try {
     const stats = await file.stat()
     if (stats.size !== bytes.length) return false
-    age = Date.now() - stats.mtimeMs
+    age = (await time()).getTime() - stats.mtimeMs
     const piece = Buffer.allocUnsafe(Math.min(comparedBytes, bytes.length))
     for (let at = 0; at < bytes.length; ) {
       const { bytesRead } = await file.read(piece, 0, piece.length, at)
@@ -184,6 +189,6 @@ async function isStored(path: string, bytes: Buffer): Promise<boolean> {
   } finally {
     await file.close()
   }
-  const now = new Date()
+  const now = await time()
   return age <= freshMs || ((await absent(utimes(path, now, now).then(() => true))) ?? false)
 }

@@ -1,4 +1,5 @@
-import { mkdir } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Encoding } from '../../core/encodings.ts'
 
@@ -32,4 +33,15 @@ export async function openLayout(root: string): Promise<Layout> {
   await mkdir(objects, { recursive: true })
   const quarantine = join(root, 'quarantine')
   return { incoming, objects, quarantine, pathOf: (sha256) => pathIn(root, sha256), madeFolders: new Set() }
+}
+
+/** The time by the clock that dates files, which is another machine's when the folder is. */
+export async function storageTime({ incoming }: Layout): Promise<Date> {
+  const path = join(incoming, randomUUID())
+  try {
+    await using file = await open(path, 'wx')
+    return (await file.stat()).mtime
+  } finally {
+    await rm(path, { force: true })
+  }
 }

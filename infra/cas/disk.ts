@@ -5,7 +5,7 @@ import type { Encoding } from '../../core/encodings.ts'
 import { flushFolder } from '../replace-file.ts'
 import type { Cas } from './cas.ts'
 import { openDiskBatch } from './disk-batch.ts'
-import { type Layout, openLayout, pathIn, suffix } from './disk-layout.ts'
+import { type Layout, openLayout, pathIn, storageTime, suffix } from './disk-layout.ts'
 import { quarantineObject, removeLeftovers, removeObject } from './disk-removal.ts'
 import { absent, openFile, outOfSpace } from './files.ts'
 import { savesEnough, writeGzip } from './gzip.ts'
@@ -34,6 +34,8 @@ export async function openDiskCas(root: string): Promise<Cas> {
       await batch.publish()
       return stored
     },
+
+    now: () => storageTime(layout),
 
     async stat(sha256) {
       const stats = await absent(stat(layout.pathOf(sha256)))

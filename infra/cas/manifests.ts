@@ -12,11 +12,15 @@ export async function storeManifest(
   files: readonly ManifestEntry[],
   rules?: SiteRules,
 ): Promise<string> {
+  return (await objects.add(manifestBytes(files, rules))).sha256
+}
+
+/** What {@link storeManifest} stores. */
+export function manifestBytes(files: readonly ManifestEntry[], rules?: SiteRules): Buffer {
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
   // an undefined member is left out of the JSON
   const manifest = { files: sorted.map(({ path, sha256, size }) => ({ path, sha256, size })), rules }
-  const json = Buffer.from(JSON.stringify(manifest))
-  return (await objects.add(json)).sha256
+  return Buffer.from(JSON.stringify(manifest))
 }
 
 /** @throws Error when the object is missing, although every manifest of a row is stored */

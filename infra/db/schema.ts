@@ -156,6 +156,11 @@ interface ReleasedObjects {
   published: boolean
 }
 
+interface SweptObjects {
+  sha256: string
+  removed_at: Date | null
+}
+
 interface Uploads {
   id: Generated<string>
   project_id: string
@@ -843,6 +848,7 @@ export interface DB {
   blobs: Blobs
   retained_assets: RetainedAssets
   released_objects: ReleasedObjects
+  swept_objects: SweptObjects
   uploads: Uploads
   verified_prefixes: VerifiedPrefixes
   damaged_objects: DamagedObjects

@@ -1,6 +1,5 @@
 import type { ManifestEntry } from '../../core/manifest.ts'
 import { readManifest } from '../../infra/cas/manifests.ts'
-import { findMissing } from '../../infra/cas/missing.ts'
 import { hashPreviewToken } from '../../infra/crypto/preview-tokens.ts'
 import type { BuildOutcomeName, BuildResult } from '../../workflows/contract/builds.ts'
 import {
@@ -24,7 +23,7 @@ import { addBlobsOfDeploy, bytesOf, newBlobs } from '../storage/blobs.ts'
 import { markRepaired } from '../storage/health.ts'
 import { makeRoom, overQuota } from '../storage/quota.ts'
 import { releaseObjects } from '../storage/released-objects.ts'
-import { holdSweeper } from '../storage/unneeded-objects.ts'
+import { keepObjects } from '../storage/stored-objects.ts'
 import type { Tx } from '../transact.ts'
 import { addTotal, meter, releaseSource, reportEnd, settleFailure } from './endings.ts'
 import { grantFreePermits } from './permits.ts'
@@ -47,7 +46,6 @@ export async function finishBuild(
     const build = await runs.findBuildOfRun(tx, run)
     const isPreview = Boolean(build?.git_preview_id)
     if (isPreview) await lockSiteOf(tx, 'deploys', run.deploy_id)
-    await holdSweeper(tx)
     const error = await refusal(tx, services, project, run, result, files)
     const changed = error
       ? await runs.failDeploy(tx, run, { ...facts(result), error, cancelled: result.outcome === 'cancelled' }, now)
@@ -134,7 +132,7 @@ async function refusal(
   if (result.outcome === 'cancelled') return cancelledByOperator
   const added = await newBlobs(tx, project.id, files)
   const needed = [result.manifest_sha256, ...added.map((blob) => blob.sha256)]
-  if ((await findMissing(services.cas, needed)).length > 0) return sweptAway
+  if (!(await keepObjects(tx, services, needed))) return sweptAway
   const room = { addedBytes: bytesOf(added), deploy: deploy_id, needed: distinctHashes(files) }
   return (await makeRoom(tx, services, project, room)) ? undefined : overQuota(services, project)
 }

@@ -1,11 +1,10 @@
 import { deployAllows } from '../../core/deploy.ts'
 import { conflict } from '../../core/errors.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { findMissing } from '../../infra/cas/missing.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import { addBlobsOfDeploy } from '../storage/blobs.ts'
-import { holdSweeper } from '../storage/unneeded-objects.ts'
+import { keepObjects } from '../storage/stored-objects.ts'
 import type { Tx } from '../transact.ts'
 import { type DeployedSite, queueDeploy } from './accept.ts'
 import { type DeployRow, findDeploy, type NewDeploy } from './deploys.ts'
@@ -24,9 +23,8 @@ export async function retryStoredDeploy(services: Services, site: DeployedSite, 
   if (isCopy && deploy.artifacts_purged) throw filesDeleted()
   const files = isCopy && manifest_sha256 !== null ? await readFiles(services, manifest_sha256) : []
   return await withProject(services, site.project_id, async (tx, project) => {
-    await holdSweeper(tx)
     const before = await findDeploy(tx, site.project_id, deploy.id)
-    const content = before && (await contentOf(services, before))
+    const content = before && (await contentOf(tx, services, before))
     if (!content) throw isCopy ? filesDeleted() : archiveGone()
     const { source_kind, activate, title } = deploy
     await checkDeployGates(tx, services, project, { addedBytes: 0, activate })
@@ -41,11 +39,11 @@ const addFiles = (tx: Tx, { project_id }: DeployedSite, files: readonly Manifest
   addBlobsOfDeploy(tx, project_id, files)
 
 /** What is still there of the deploy for another one; undefined when it is gone. */
-async function contentOf({ cas }: Services, deploy: DeployRow): Promise<Pick<NewDeploy, 'source' | 'copy'> | undefined> {
+async function contentOf(tx: Tx, services: Services, deploy: DeployRow): Promise<Pick<NewDeploy, 'source' | 'copy'> | undefined> {
   const { source_kind, source_sha256, source_bytes, manifest_sha256, artifacts_purged } = deploy
   if (artifacts_purged) return undefined
   const sha256 = source_kind === 'archive' ? source_sha256 : manifest_sha256
-  if (sha256 === null || (await findMissing(cas, [sha256])).length > 0) return undefined
+  if (sha256 === null || !(await keepObjects(tx, services, [sha256]))) return undefined
   if (source_kind === 'archive') return { source: { sha256, size: source_bytes ?? 0 } }
   const { file_count, total_bytes, skipped_paths } = deploy
   return { copy: { manifest_sha256: sha256, file_count: file_count ?? 0, total_bytes: total_bytes ?? 0, skipped_paths } }

@@ -4,6 +4,7 @@ import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
 import type { LockedSite } from '../sites/sites.ts'
 import { retainAssets } from '../storage/retained-assets.ts'
+import { StorageFailure } from '../storage/stored-objects.ts'
 import { type Tx, transact } from '../transact.ts'
 import { readFiles } from './files.ts'
 
@@ -24,7 +25,7 @@ const maxTries = 50
 
 /**
  * Runs the transaction in which a deploy goes live. For a site that retains assets it holds the project's lock, and the manifests are read
- * before, so that nobody waits for the storage. When that fails, the deploy goes live without retaining anything more.
+ * before, so that nobody waits for the storage. When the storage fails, and only then, the deploy goes live without retaining anything more.
  * @param activate calls `retain` under the site's lock, right before another deploy becomes the live one
  */
 export async function transactActivation<Result>(
@@ -39,14 +40,12 @@ export async function transactActivation<Result>(
       if (activated) return activated.result
     }
   } catch (error) {
-    if (!(error instanceof NotRetained)) throw error
+    if (!(error instanceof StorageFailure)) throw error
     services.log.warn({ err: error.cause, deploy_id }, 'assets of the superseded deploy not retained')
   }
   return await transact(services, (tx) => activate(tx, () => Promise.resolve()))
 }
 
-/** The storage failed. */
-class NotRetained extends Error {}
 /** Another deploy has gone live since the manifests were read. */
 class Outdated extends Error {}
 
@@ -76,14 +75,10 @@ async function retain(tx: Tx, services: Services, site: LockedSite, { deploy_id,
   const live = site.active_deploy_id
   if (site.asset_retention_days === 0 || live === null || live === deploy_id) return
   if (live !== superseded?.live_deploy_id) throw new Outdated()
-  try {
-    await retainAssets(tx, services, site, { deploy_id: live, assets: superseded.assets, isLive: superseded.isLive })
-  } catch (cause) {
-    throw new NotRetained('the retained assets cannot be stored', { cause })
-  }
+  await retainAssets(tx, services, site, { deploy_id: live, assets: superseded.assets, isLive: superseded.isLive })
 }
 
-/** Undefined when there is nothing to retain. @throws NotRetained */
+/** Undefined when there is nothing to retain. @throws StorageFailure */
 async function findSupersededAssets(services: Services, deployId: string): Promise<SupersededAssets | undefined> {
   const found = await services.db
     .selectFrom('deploys as next')
@@ -104,6 +99,6 @@ async function findSupersededAssets(services: Services, deployId: string): Promi
     const isLive = (path: string) => next.has(path)
     return { ...ids, assets: assetsToRetain(live, isLive), isLive }
   } catch (cause) {
-    throw new NotRetained('the manifests cannot be read', { cause })
+    throw new StorageFailure(cause)
   }
 }

@@ -4,7 +4,7 @@ import type { PlanName } from '../../core/plans.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Services } from '../services.ts'
-import { type Tx, transact } from '../transact.ts'
+import { type SeenObjects, type Tx, transact } from '../transact.ts'
 
 export type ProjectRow = Selectable<DB['projects']>
 
@@ -49,18 +49,21 @@ export const noSuchProject = () => notFound('there is no project with this id')
 /**
  * A transaction under the project's lock, so that its quotas are counted and its permits granted one request at a time. Every transaction that
  * needs this lock takes it first: the locks of sites and rows come after it.
+ * @param seen objects that were stored for it
  * @throws AppError `not_found` when the project was erased
  */
 export function withProject<Result>(
   services: Services,
   id: string,
   work: (tx: Tx, project: ProjectRow) => Promise<Result>,
+  seen?: SeenObjects,
 ): Promise<Result> {
-  return transact(services, async (tx) => {
+  const run = async (tx: Tx) => {
     const project = await lockProject(tx, id)
     if (!project) throw noSuchProject()
     return await work(tx, project)
-  })
+  }
+  return transact(services, run, seen)
 }
 
 /** As {@link withProject}, for the project that owns the deploy; undefined when the deploy is gone with its site. */

@@ -6,7 +6,7 @@ import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { markRepaired } from './health.ts'
 import { releaseObjects } from './released-objects.ts'
-import { holdSweeper } from './unneeded-objects.ts'
+import { keepObjects, publishObjects } from './stored-objects.ts'
 import { deleteUpload, insertUpload, setUploadBytes } from './uploads.ts'
 
 /** The bytes of an upload, to be read once. `expectedBytes` is the announced length. */
@@ -26,8 +26,8 @@ export interface PendingUpload extends AsyncDisposable {
   /** Returns the same bytes; without an announced length, they count as they arrive. */
   receive(upload: Upload): Readable
   /**
-   * Accepts it: `work` refuses or writes the rows that need the objects, in one transaction under the project's lock, in which the bytes no
-   * longer count as pending. Then the objects are published, and the transaction is committed.
+   * Accepts it: the objects are published, then `work` refuses or writes the rows that need them, in one transaction under the project's lock, in
+   * which the bytes no longer count as pending. What was published for nothing is released.
    * @throws AppError `unavailable` when it took longer than uploads are kept, and what `work` throws
    */
   accept<Result>(work: (tx: Tx, project: ProjectRow) => Promise<Result>): Promise<Result>
@@ -75,15 +75,17 @@ export async function beginUpload(
       expectedBytes === undefined ? Readable.from(counted(stream), { objectMode: false }) : stream,
     async accept(work) {
       try {
-        const result = await withProject(services, project_id, async (tx, project) => {
+        const seen = await publishObjects(services, objects)
+        const published = [...seen.keys()]
+        const run = async (tx: Tx, project: ProjectRow) => {
           if (!(await deleteUpload(tx, id))) throw tookTooLong()
-          await holdSweeper(tx)
+          if (!(await keepObjects(tx, services, published))) throw removed()
           const worked = await work(tx, project)
-          await objects.publish()
           // an object that was damaged has been written again
           await markRepaired(tx, objects.written(), clock())
           return worked
-        })
+        }
+        const result = await withProject(services, project_id, run, seen)
         accepted = true
         return result
       } catch (error) {
@@ -102,4 +104,5 @@ export async function beginUpload(
   }
 }
 
+const removed = () => unavailable('parts of the upload were removed in the meantime; send it again')
 const tookTooLong = () => unavailable('the upload took too long; send it again')

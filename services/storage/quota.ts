@@ -17,7 +17,7 @@ interface Room extends RoomFor {
   readonly needed?: readonly string[]
 }
 
-type Needed = Pick<Services, 'config' | 'clock' | 'cas'>
+type Needed = Pick<Services, 'config' | 'db' | 'clock' | 'cas'>
 
 export const overQuota = ({ config }: Pick<Services, 'config'>, { plan }: Project) =>
   overStorageQuota(plan, config.plans[plan].storage_bytes ?? 0)

@@ -40,9 +40,9 @@ export function listReleasedObjects(db: Db, before: Date, limit: number): Promis
 }
 
 /** Forgets objects that are removed or needed again, except those that were released again in the meantime. */
-export async function forgetReleasedObjects(tx: Tx, objects: readonly ReleasedObject[]): Promise<void> {
+export async function forgetReleasedObjects(db: Db, objects: readonly ReleasedObject[]): Promise<void> {
   await sql`
     delete from released_objects as released
     using unnest(${objects.map((one) => one.sha256)}::text[], ${objects.map((one) => one.released_at)}::timestamptz[]) as done (sha256, released_at)
-    where released.sha256 = done.sha256 and released.released_at = done.released_at`.execute(tx)
+    where released.sha256 = done.sha256 and released.released_at = done.released_at`.execute(db)
 }

@@ -1,7 +1,7 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { maxArchiveEntries, maxDeployPathBytes } from '../../core/limits.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { storeManifest } from '../../infra/cas/manifests.ts'
+import { manifestBytes } from '../../infra/cas/manifests.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { withProject } from '../projects/projects.ts'
@@ -9,12 +9,12 @@ import type { Services } from '../services.ts'
 import type { Tx } from '../transact.ts'
 import { countByHash, dropBlobs } from './blobs.ts'
 import { releaseObjects } from './released-objects.ts'
-import { holdSweeper } from './unneeded-objects.ts'
+import { storeForTransaction } from './stored-objects.ts'
 
 // A row is an asset of a superseded deploy that a site still serves, at a path where its live deploy has no file. It counts as one of the
 // deploys that contain the blob. Rows and the manifest of a site, which the edges read, change together under the project's lock.
 
-type Needed = Pick<Services, 'cas' | 'clock'>
+type Needed = Pick<Services, 'db' | 'cas' | 'clock'>
 
 export interface RetainingSite {
   readonly id: string
@@ -26,6 +26,7 @@ export interface RetainingSite {
  * Retains assets of the deploy that is about to be superseded, and forgets those at whose paths the next deploy has files, those that have
  * expired and, beyond the limits of a deploy, the oldest ones. Under the project's lock.
  * @param isLive whether the next deploy has a file at the path
+ * @throws StorageFailure
  */
 export async function retainAssets(
   tx: Tx,
@@ -87,16 +88,18 @@ async function forget(tx: Tx, project_id: string, which: RawBuilder<unknown>, no
   return new Set(rows.map(({ site_id }) => site_id))
 }
 
-/** Stores the manifest of what a site retains now, in place of the earlier one. The edge is notified with the commit. */
-async function storeRetained(tx: Tx, { cas, clock }: Needed, siteId: string): Promise<void> {
-  await holdSweeper(tx)
+/**
+ * Stores the manifest of what a site retains now, in place of the earlier one. The edge is notified with the commit.
+ * @throws StorageFailure
+ */
+async function storeRetained(tx: Tx, services: Needed, siteId: string): Promise<void> {
   const assets = await tx.selectFrom('retained_assets').select(['path', 'sha256', 'size']).where('site_id', '=', siteId).execute()
-  const retained_sha256 = assets.length === 0 ? null : await storeManifest({ add: cas.put }, assets)
+  const retained_sha256 = assets.length === 0 ? null : await storeForTransaction(tx, services, manifestBytes(assets))
   const before = await tx.selectFrom('sites').select('retained_sha256').where('id', '=', siteId).executeTakeFirstOrThrow()
   if (before.retained_sha256 === retained_sha256) return
   await tx.updateTable('sites').set({ retained_sha256 }).where('id', '=', siteId).execute()
   const released = before.retained_sha256 === null ? [] : [before.retained_sha256]
-  await releaseObjects(tx, released, { now: clock(), published: true })
+  await releaseObjects(tx, released, { now: services.clock(), published: true })
   await bumpRoutes(tx, { site_id: siteId })
 }
 

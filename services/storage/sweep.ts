@@ -2,14 +2,14 @@ import { conflict } from '../../core/errors.ts'
 import { sweepGraceMs, uploadPeriodMs } from '../../core/limits.ts'
 import { withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
-import { transact } from '../transact.ts'
 import { dropAbandonedBlobs, findAbandonedBlobs } from './abandoned-blobs.ts'
 import { forgetReleasedObjects, listReleasedObjects, type ReleasedObject } from './released-objects.ts'
-import { findUnneeded, lockSweep } from './unneeded-objects.ts'
+import { forgetSweptObjects, hasMarkedObjects, removeObjects, type SweptObject } from './swept-objects.ts'
+import { findUnneeded } from './unneeded-objects.ts'
 import { deleteUploadsBefore } from './uploads.ts'
 
 export interface SweepOptions {
-  /** Objects that were stored or touched later are left alone. */
+  /** Objects that were stored or touched later, by PostgreSQL's clock, are left alone. */
   readonly before: Date
   /** Called now and then, with a line about the progress; an exception ends the sweep. */
   readonly progress: (line: string) => void
@@ -24,7 +24,7 @@ export interface ObjectSweep {
 
 const rowsAtOnce = 1000
 const lookedAtOnce = 1000
-/** Uploads and deploys wait while a batch is removed, so it is small: some milliseconds. */
+/** Uploads of the same objects wait while a batch is removed. */
 const objectsAtOnce = 50
 /** An installation this small may lose any share: one deleted site is a large part of it. */
 const smallStorage = 1000
@@ -52,13 +52,15 @@ export async function sweepObjects(services: Services, options: SweepOptions & {
   const { db, cas } = services
   const { before, progress, maxShare } = options
   const released = await removeReleasedObjects(services, options)
+  const storedBefore = (await readStorageClock(services))(before)
   const { looked_at, unneeded } = await findObjects()
   if (looked_at > smallStorage && unneeded.size > maxShare * looked_at) throw tooMany(unneeded.size, looked_at, maxShare)
 
   const queue = [...unneeded.keys()]
   let { removed, bytes } = released
   while (queue.length > 0) {
-    for (const sha256 of await removeBatch(queue.splice(0, objectsAtOnce))) {
+    const batch = queue.splice(0, objectsAtOnce).map((sha256) => ({ sha256, storedBefore }))
+    for (const sha256 of await removeObjects(services, batch, before)) {
       removed += 1
       bytes += unneeded.get(sha256) ?? 0
     }
@@ -73,34 +75,29 @@ export async function sweepObjects(services: Services, options: SweepOptions & {
       looked_at += hashes.length
       for (const sha256 of await findUnneeded(db, hashes, before)) {
         const facts = await cas.stat(sha256)
-        if (!facts || facts.storedAt < before) unneeded.set(sha256, facts?.size ?? 0)
+        if (!facts || facts.storedAt < storedBefore) unneeded.set(sha256, facts?.size ?? 0)
       }
       progress(`looked at ${looked_at} objects`)
     }
     return { looked_at, unneeded }
-  }
-
-  /** No row for an object can be inserted until the transaction ends, and rows inserted since the first check count. */
-  async function removeBatch(hashes: readonly string[]): Promise<string[]> {
-    return await transact(services, async (tx) => {
-      await lockSweep(tx)
-      const gone: string[] = []
-      for (const sha256 of await findUnneeded(tx, hashes, before)) if (await cas.remove(sha256, before)) gone.push(sha256)
-      return gone
-    })
   }
 }
 
 /**
  * Ends the uploads of processes that have died: their bytes no longer count, and their objects are removed. Then removes released objects that
  * were never published, such as the files of refused builds. Called every half minute.
+ * @param now by PostgreSQL's clock
  */
 export async function removeAbandonedUploads(services: Services, now: Date): Promise<void> {
   const { db, cas } = services
   const before = new Date(now.getTime() - uploadPeriodMs)
   await deleteUploadsBefore(db, before)
-  await cas.removeLeftovers(before)
-  await removeReleasedObjects(services, { before: new Date(now.getTime() - sweepGraceMs), progress: () => undefined })
+  await cas.removeLeftovers((await readStorageClock(services))(before))
+  await forgetSweptObjects(db)
+  const grace = { before: new Date(now.getTime() - sweepGraceMs), progress: () => undefined }
+  await removeReleasedObjects(services, grace)
+  // of a sweeper that has died
+  if (await hasMarkedObjects(db)) await removeObjects(services, [], grace.before)
 }
 
 /** Removes the objects whose release is long enough ago, unless a row needs them or they were stored again. */
@@ -122,19 +119,24 @@ async function removeReleasedObjects(
 /** Returns the sizes of the removed objects. */
 async function removeReleased(services: Services, objects: readonly ReleasedObject[], before: Date): Promise<number[]> {
   if (objects.length === 0) return []
-  return await transact(services, async (tx) => {
-    await lockSweep(tx)
-    const hashes = objects.map((object) => object.sha256)
-    const unneeded = new Set(await findUnneeded(tx, hashes, before))
-    const sizes: number[] = []
-    for (const { sha256, released_at } of objects) {
-      if (!unneeded.has(sha256)) continue
-      const facts = await services.cas.stat(sha256)
-      if ((await services.cas.remove(sha256, released_at)) && facts) sizes.push(facts.size)
-    }
-    await forgetReleasedObjects(tx, objects)
-    return sizes
-  })
+  const { db, cas } = services
+  const timeOfStorage = await readStorageClock(services)
+  const candidates: SweptObject[] = []
+  const sizes = new Map<string, number>()
+  for (const { sha256, released_at } of objects) {
+    candidates.push({ sha256, storedBefore: timeOfStorage(released_at) })
+    sizes.set(sha256, (await cas.stat(sha256))?.size ?? 0)
+  }
+  const removed = await removeObjects(services, candidates, before)
+  await forgetReleasedObjects(db, objects)
+  return removed.map((sha256) => sizes.get(sha256) ?? 0)
+}
+
+/** Turns instants into those by the clock of the storage, which dates the objects. */
+async function readStorageClock({ cas, clock }: Services): Promise<(instant: Date) => Date> {
+  const now = clock().getTime()
+  const aheadMs = (await cas.now()).getTime() - now
+  return (instant) => new Date(instant.getTime() + aheadMs)
 }
 
 /** Groups hashes into batches that are large enough for a query. */

@@ -12,7 +12,7 @@ import { requireRoom } from './quota.ts'
  */
 export async function useUploaded(
   tx: Tx,
-  services: Pick<Services, 'config' | 'clock' | 'cas'>,
+  services: Pick<Services, 'config' | 'db' | 'clock' | 'cas'>,
   project: ProjectRow,
   upload: Pick<PendingUpload, 'id'>,
   { sha256, size }: StoredObject,

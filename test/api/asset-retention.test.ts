@@ -415,6 +415,21 @@ describe('an activation', () => {
   })
   const fails = () => Promise.reject(new Error('the storage does not answer'))
 
+  test('V16: fails when PostgreSQL refuses what is to be retained, so that no deploy goes live without it', async () => {
+    const site = await retainingSite()
+    const live = await publish(site, 'a')
+    const next = await deployFiles(w, owner, site.id, [page('b'), asset('b')], false)
+    await sql`alter table retained_assets add constraint refused check (site_id <> ${sql.lit(site.id)})`.execute(w.db)
+    try {
+      await expect(activateDeploy(w, next.id)).rejects.toThrow('refused')
+      expect((await w.call(`GET /api/v1/sites/${site.id}`, { key: owner.key })).body.active_deploy_id).toBe(live.id)
+    } finally {
+      await sql`alter table retained_assets drop constraint refused`.execute(w.db)
+    }
+    await activateDeploy(w, next.id)
+    await until(site, 'ab')
+  })
+
   test('X04: many at once retain what each of them superseded, and every counter stays exact', async () => {
     const site = await retainingSite()
     const project = owner

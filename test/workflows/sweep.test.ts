@@ -139,7 +139,7 @@ test('every column that names an object is known to the sweeper', async () => {
     ...hashesOfLocks,
   ]
   // what was given up needs nothing
-  const hashesOfNeedless = ['released_objects.sha256', 'damaged_objects.sha256']
+  const hashesOfNeedless = ['released_objects.sha256', 'swept_objects.sha256', 'damaged_objects.sha256']
   // each of them is a blob of its project
   const hashesOfFiles = ['retained_assets.sha256', 'delivery_files.sha256']
   const hashesOfImages = ['delivery_pages.logo_sha256', 'access_brands.logo_sha256', 'access_brands.favicon_sha256']
