@@ -21,6 +21,7 @@ import { createSiteChecks } from '../services/checks/find-recommendations.ts'
 import { openDomainLookUp } from '../services/domains/look-up.ts'
 import { createFreshness } from '../services/feeds/freshness.ts'
 import { registerHooks } from '../services/messengers/hooks.ts'
+import { finishErasures } from '../services/removal/erase-project.ts'
 import type { Services } from '../services/services.ts'
 import { removeAbandonedUploads } from '../services/storage/sweep.ts'
 import { fetchesDir } from './activities/fetch-repository.ts'
@@ -123,6 +124,7 @@ function startRepairs(services: Services, client: WorkflowClient): AsyncDisposab
     beginDue: {
       'certificate orders': (now) => startDueOrders(services, now),
       'abandoned uploads': (now) => removeAbandonedUploads(services, now),
+      'erased projects': () => finishErasures(services),
     },
   })
 }

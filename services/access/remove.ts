@@ -10,7 +10,10 @@ export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> 
   await deleteInSteps(db, 'access_logins', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'access_codes', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'members', sql`site_id = ${siteId}`)
-  await deleteInSteps(db, 'mails', sql`kind in ('access_code', 'membership') and about = ${siteId}`)
+  await deleteInSteps(db, 'access_generations', sql`site_id = ${siteId}`)
+  await deleteInSteps(db, 'access_emails', sql`site_id = ${siteId}`)
+  const project = sql`(select project_id from sites where id = ${siteId})`
+  await deleteInSteps(db, 'mails', sql`project_id = ${project} and kind in ('access_code', 'membership') and about = ${siteId}`)
 }
 
 const tables = [

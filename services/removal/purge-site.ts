@@ -14,7 +14,15 @@ import type { Services } from '../services.ts'
 import { forgetAssetsOfSite } from '../storage/retained-assets.ts'
 import { signalWorkflows } from '../workflow-messages.ts'
 import { finishErasure } from './erase-project.ts'
-import { beginPurge, findTrashing, listDeploysToPurge, lockPurgedSite, removeSite, type Trashing } from './sites.ts'
+import {
+  beginPurge,
+  deleteDeploysOfSite,
+  findTrashing,
+  listDeploysToPurge,
+  lockPurgedSite,
+  removeSite,
+  type Trashing,
+} from './sites.ts'
 import { deleteLateStatsOfSite, deleteStatsOfSite } from './stats.ts'
 
 const deploysAtOnce = 100
@@ -44,8 +52,11 @@ export async function purgeSite(
   await deleteSubscribersOfSite(db, site_id)
   await deletePaymentsOfSite(db, site_id)
   await deleteStatsOfSite(db, site_id)
+  await forgetAssets(services, site_id, project_id)
+  await deleteDeploysOfSite(db, site_id)
   await remove(services, site_id, project_id)
   log.info({ site_id, project_id, deploys }, 'site removed for good')
+  await finishErasure(services, project_id)
   return 'purged'
 }
 
@@ -76,10 +87,17 @@ async function purgeDeploys(services: Services, siteId: string, progress: (line:
   }
 }
 
-function remove(services: Services, siteId: string, projectId: string): Promise<void> {
-  return withProject(services, projectId, async (tx, project) => {
+function forgetAssets(services: Services, siteId: string, projectId: string): Promise<void> {
+  return withProject(services, projectId, async (tx) => {
     await lockPurgedSite(tx, siteId)
     await forgetAssetsOfSite(tx, services, { id: siteId, project_id: projectId })
+  })
+}
+
+/** Removes the site with what is left of it: whatever there may be much of was deleted in small steps, without a lock. */
+function remove(services: Services, siteId: string, projectId: string): Promise<void> {
+  return withProject(services, projectId, async (tx) => {
+    await lockPurgedSite(tx, siteId)
     const now = services.clock()
     const domains = (await deleteDomainsOfSite(tx, siteId, now)).map(({ id, attempt }) => ({ domain_id: id, attempt }))
     await signalWorkflows(tx, domains.map(domainChangedSignal))
@@ -91,7 +109,5 @@ function remove(services: Services, siteId: string, projectId: string): Promise<
     await deleteAccessOfSite(tx, { id: siteId, project_id: projectId }, now)
     await deleteLateStatsOfSite(tx, siteId)
     await removeSite(tx, siteId, { now, until: new Date(now.getTime() + quarantinePeriodMs) })
-    if (await finishErasure(tx, project, now))
-      tx.afterCommit(() => services.log.info({ project_id: projectId }, 'project erased'))
   })
 }

@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
+import { type SqlBool, sql } from 'kysely'
 import type { DeployStatus } from '../../core/deploy.ts'
 import type { Db } from '../../infra/db/database.ts'
+import { deleteInSteps } from '../../infra/db/delete-in-steps.ts'
 import type { DeployRow } from '../deploys/deploys.ts'
 import { notifyRemoved } from '../feeds/routes.ts'
 import { quarantineSubdomains } from '../sites/subdomains.ts'
@@ -69,6 +70,22 @@ export function listDeploysToPurge(
     .orderBy('id')
     .limit(page.limit)
     .execute()
+}
+
+/**
+ * Deletes the deploys of a site whose files are purged, with their links and previews and what was received for them, in small steps. A deploy that
+ * still counts against the storage stays. May be repeated.
+ */
+export async function deleteDeploysOfSite(db: Db, siteId: string): Promise<void> {
+  const ofSite = sql<SqlBool>`site_id = ${siteId}`
+  await deleteInSteps(db, 'webhook_deliveries', sql`webhook_id in (select id from webhooks where ${ofSite})`)
+  await deleteInSteps(db, 'git_deliveries', ofSite)
+  await deleteInSteps(db, 'preview_links', ofSite)
+  await db.updateTable('sites').set({ active_deploy_id: null }).where('id', '=', siteId).where('purging', '=', true).execute()
+  const isPurged = sql`(artifacts_purged or (manifest_sha256 is null and source_sha256 is null))`
+  // their reports go with them; previews come after their deploys, each of which would be changed otherwise
+  await deleteInSteps(db, 'deploys', sql`${ofSite} and ${isPurged}`)
+  await deleteInSteps(db, 'git_previews', ofSite)
 }
 
 /** Takes the lock of a site whose purge has begun. @throws when there is none */

@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { deployFiles, makeSite, openPreview, page, randomName } from '../make.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { finishErasures } from '../../services/removal/erase-project.ts'
+import { purgeSite } from '../../services/removal/purge-site.ts'
+import { deployFiles, insertBlobs, makeSite, openPreview, page, randomName } from '../make.ts'
 import { operatorToken, type TestProject, type World, world } from '../world.ts'
 
 let w: World
@@ -121,4 +123,92 @@ test('E38: an erasure that begins while Temporal is away, and loses its history,
   expect((await erase(project)).body).toEqual({ ok: true })
   await w.startTemporal({ forget: true })
   await isGone(project)
+})
+
+describe('a busy project', () => {
+  const rows = 20_000
+  const largestStep = 1000
+
+  let quiet: World
+  beforeAll(async () => {
+    // the test does what a worker would
+    quiet = await world({ worker: false })
+    await sql`create table allowed_steps (steps integer not null)`.execute(quiet.db)
+    for (const table of ['mails', 'webhook_events', 'notifications', 'deploys', 'blobs']) await watchDeletes(table)
+  })
+  afterAll(() => quiet?.[Symbol.asyncDispose]())
+
+  const eraseQuietly = (project: TestProject) =>
+    quiet.call(`DELETE /operator/v1/projects/${project.id}?confirm=true`, { key: operatorToken })
+  const found = (project: TestProject) => quiet.db.selectFrom('projects').select('erasing').where('id', '=', project.id).execute()
+
+  /** Statements that delete more rows at once fail, and after so many steps every one does, as if its process were killed. */
+  async function watchDeletes(table: string): Promise<void> {
+    await sql`
+      create or replace function watch_deletes() returns trigger language plpgsql as $$ begin
+        if (select count(*) from gone) > ${sql.lit(largestStep)} then raise exception 'a statement deleted too many rows'; end if;
+        if (select count(*) from gone) > 0 then update allowed_steps set steps = steps - 1; end if;
+        if exists (select from allowed_steps where steps < 0) then raise exception 'killed'; end if;
+        return null;
+      end $$`.execute(quiet.db)
+    await sql`
+      create trigger watched after delete on ${sql.table(table)} referencing old table as gone
+      for each statement execute function watch_deletes()`.execute(quiet.db)
+  }
+  const allowSteps = async (steps: number) => {
+    await sql`delete from allowed_steps`.execute(quiet.db)
+    await sql`insert into allowed_steps values (${steps})`.execute(quiet.db)
+  }
+
+  async function fill(project: TestProject, siteId: string): Promise<void> {
+    const many = sql`from generate_series(1, ${sql.lit(rows)}) as n`
+    const { id } = project
+    await sql`insert into mails (project_id, kind, about, sender, recipient, subject, text, html, created_at)
+      select ${id}, 'x', 'x', 'x', 'x@example.com', 'x', 'x', 'x', now() ${many}`.execute(quiet.db)
+    await sql`insert into webhook_events (project_id, type, data, created_at) select ${id}, 'x', '{}', now() ${many}`.execute(
+      quiet.db,
+    )
+    await sql`insert into notifications (project_id, kind, title, message, created_at)
+      select ${id}, 'deploy.failed', 'x', 'x', now() ${many}`.execute(quiet.db)
+    await sql`insert into deploys (site_id, project_id, seq, source_kind, status, activate, is_preview, artifacts_purged)
+      select ${siteId}, ${id}, 1000 + n, 'archive', 'failed', true, false, true ${many}`.execute(quiet.db)
+    const blobs = Array.from({ length: 2500 }, (_, n) => ({
+      sha256: n.toString(16).padStart(64, '0'),
+      size: 1,
+      deploys: 0,
+      staged: true,
+    }))
+    await insertBlobs(quiet, project, blobs)
+  }
+
+  test('E38: is erased in steps of a thousand rows, and goes on where its process was killed', async () => {
+    const project = await quiet.project('enterprise')
+    const site = await makeSite(quiet, project)
+    await fill(project, site.id)
+    expect((await eraseQuietly(project)).status).toBe(200)
+    const row = await quiet.db.selectFrom('sites').selectAll().where('id', '=', site.id).executeTakeFirstOrThrow()
+    const trashing = { site_id: site.id, purge_at: row.deletion_scheduled_at ?? new Date() }
+    const purge = () => purgeSite(quiet, trashing, () => undefined)
+    for (const steps of [5, 30]) {
+      await allowSteps(steps)
+      await expect(purge()).rejects.toThrow('killed')
+      expect(await found(project)).toEqual([{ erasing: true }])
+    }
+    await allowSteps(10_000)
+    expect(await purge()).toBe('purged')
+    await finishErasures(quiet)
+    expect(await found(project)).toEqual([])
+  })
+
+  test('E38: without sites, it is erased by any worker when its process was killed', async () => {
+    const project = await quiet.project()
+    await sql`insert into mails (project_id, kind, about, sender, recipient, subject, text, html, created_at)
+      select ${project.id}, 'x', 'x', 'x', 'x@example.com', 'x', 'x', 'x', now() from generate_series(1, 5000)`.execute(quiet.db)
+    await allowSteps(2)
+    expect((await eraseQuietly(project)).status).toBe(500)
+    expect(await found(project)).toEqual([{ erasing: true }])
+    await allowSteps(10_000)
+    await finishErasures(quiet)
+    expect(await found(project)).toEqual([])
+  })
 })

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { purgeSite } from '../../services/removal/purge-site.ts'
 import { listDueTrash } from '../../services/removal/sites.ts'
 import { listDueSubdomainChanges } from '../../services/sites/subdomain-change-rows.ts'
 import { transact } from '../../services/transact.ts'
@@ -156,7 +157,8 @@ test('T06 U02: what Temporal has lost is found in PostgreSQL when it is due, wit
 describe('races about one row', () => {
   const rounds = 12
   // what the workflow would do an hour later
-  const activities = () => createSiteActivities({ ...w, clock: () => new Date(Date.now() + hourMs) })
+  const servicesLater = () => ({ ...w, clock: () => new Date(Date.now() + hourMs) })
+  const activities = () => createSiteActivities(servicesLater())
 
   test('U04: a change, its cancellation, its switch and the trash at once leave one name and one answer', async () => {
     const seen = new Set<string>()
@@ -192,7 +194,7 @@ describe('races about one row', () => {
     for (let round = 0; round < rounds || (seen.size < 2 && round < 100 * rounds); round++) {
       const site = await makeSite(w, owner)
       const purge_at = new Date(Number((await trash(site.id)).split(':')[2])).toISOString()
-      const purge = () => activities().purgeSite({ site_id: site.id, purge_at })
+      const purge = () => purgeSite(servicesLater(), { site_id: site.id, purge_at: new Date(purge_at) }, () => undefined)
       const restoring = () => post(`${site.id}/restore`)
       const [outcome, answer] = await (round % 2 === 0
         ? Promise.all([purge(), later(round, restoring)])
