@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { unavailable } from '../../core/errors.ts'
+import { sweepGraceMs } from '../../core/limits.ts'
 import type { ObjectBatch } from '../../infra/cas/cas.ts'
 import { type ProjectRow, withProject } from '../projects/projects.ts'
 import type { Services } from '../services.ts'
@@ -7,6 +8,7 @@ import { type Tx, transact } from '../transact.ts'
 import { markRepaired } from './health.ts'
 import { releaseObjects } from './released-objects.ts'
 import { keepObjects, publishObjects } from './stored-objects.ts'
+import { removeObjects } from './swept-objects.ts'
 import { deleteUpload, insertUpload, setUploadBytes } from './uploads.ts'
 
 /** The bytes of an upload, to be read once. `expectedBytes` is the announced length. */
@@ -27,7 +29,7 @@ export interface PendingUpload extends AsyncDisposable {
   receive(upload: Upload): Readable
   /**
    * Accepts it: the objects are published, then `work` refuses or writes the rows that need them, in one transaction under the project's lock, in
-   * which the bytes no longer count as pending. What was published for nothing is released.
+   * which the bytes no longer count as pending. What was published for nothing is removed.
    * @throws AppError `unavailable` when it took longer than uploads are kept, and what `work` throws
    */
   accept<Result>(work: (tx: Tx, project: ProjectRow) => Promise<Result>): Promise<Result>
@@ -49,11 +51,16 @@ export async function beginUpload(
   let accepted = false
   const objects = cas.batch()
 
-  /** Releases objects that were published although the transaction failed: no row needs them. */
+  /** Removes objects that were published although the transaction failed, unless a row needs them: refused uploads would fill the disk. */
   async function takeBack(): Promise<void> {
     const hashes = objects.written()
     if (hashes.length === 0) return
-    await transact(services, (tx) => releaseObjects(tx, hashes, { now: clock(), published: false }))
+    const now = clock()
+    // the sweeper does it when this process dies
+    await transact(services, (tx) => releaseObjects(tx, hashes, { now, published: false }))
+    const storedBefore = new Date((await cas.now()).getTime() + 1)
+    const refused = hashes.map((sha256) => ({ sha256, storedBefore }))
+    await removeObjects(services, refused, new Date(now.getTime() - sweepGraceMs))
   }
 
   async function* counted(stream: Readable): AsyncGenerator<Buffer> {
@@ -90,7 +97,7 @@ export async function beginUpload(
         return result
       } catch (error) {
         await takeBack().catch((failure: unknown) =>
-          log.error({ err: failure, project_id }, 'objects of a refused upload stay a day'),
+          log.error({ err: failure, project_id }, 'objects of a refused upload stay for the sweeper'),
         )
         throw error
       }
