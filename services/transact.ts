@@ -4,7 +4,7 @@ import { unavailable } from '../core/errors.ts'
 import type { DB } from '../infra/db/schema.ts'
 import type { Services } from './services.ts'
 
-/** What is known of objects of the storage, by hash: whether it has them, and since when, by PostgreSQL's clock. */
+/** Objects that were looked for in the storage, by hash: whether it has them, and since when, by PostgreSQL's clock. */
 export type SeenObjects = Map<string, { readonly isStored: boolean; readonly since: Date }>
 
 export interface Tx extends Transaction<DB> {
@@ -19,8 +19,8 @@ export interface Tx extends Transaction<DB> {
 }
 
 /**
- * Thrown inside of a transaction by a step that needs the storage. The transaction is rolled back, so that nobody waits for a lock while the
- * storage works; then `prepare` runs, and the transaction begins again.
+ * Thrown inside of a transaction by a step that needs the storage. The transaction is rolled back, so that no request waits for a lock while
+ * the storage works; then `prepare` runs, and the transaction begins again.
  */
 export class Unprepared extends Error {
   readonly prepare: () => Promise<void>

@@ -3,7 +3,7 @@ import { TransactionBuilder } from 'kysely'
 import { expect } from 'vitest'
 import type { Cas, ObjectBatch } from '../infra/cas/cas.ts'
 
-/** What a transaction of this process has called in the storage, while other requests waited for its locks. */
+/** Calls of the storage inside of transactions of this process, for whose locks other requests wait. */
 const callsInTransactions = new Set<string>()
 
 const inTransaction = new AsyncLocalStorage<true>()

@@ -15,7 +15,7 @@ export async function storeManifest(
   return (await objects.add(manifestBytes(files, rules))).sha256
 }
 
-/** What {@link storeManifest} stores. */
+/** The bytes that {@link storeManifest} stores. */
 export function manifestBytes(files: readonly ManifestEntry[], rules?: SiteRules): Buffer {
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
   // an undefined member is left out of the JSON

@@ -18,7 +18,7 @@ const everyMs = 30_000
 const retryMs = 500
 const reportedSkewMs = 1000
 
-/** Asks PostgreSQL for its time, now and twice a minute. In between, time passes as the monotonic clock says, which nobody sets. */
+/** Asks PostgreSQL for its time, now and twice a minute. In between, time passes as the monotonic clock says, which cannot be set. */
 export async function openDatabaseClock(db: Db, log: Pick<Logger, 'warn'>): Promise<DatabaseClock> {
   /** PostgreSQL's time when the monotonic clock was zero. */
   let zeroMs: number | undefined

@@ -53,7 +53,7 @@ async function removeNow(tx: Tx, { id: site_id, name, project_id, deletion_sched
 }
 
 /**
- * What a project owns beside its blobs and its sites. Names of its removed sites are not among it: they stay reserved until their time is over.
+ * Tables of a project besides its blobs and its sites. Names of its removed sites stay reserved until their time is over.
  * Deliveries of webhooks go with their events, few with each.
  */
 const ownTables = [

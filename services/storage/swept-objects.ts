@@ -8,10 +8,10 @@ import { transact } from '../transact.ts'
 import { findUnneeded, lockSweep } from './unneeded-objects.ts'
 
 // A row is an object that is being removed, or was removed within a day: longer than a transaction takes from the moment at which its objects
-// were seen. No lock that others wait for is held while the storage removes objects; who inserts the first row for one looks here instead
-// (`stored-objects.ts`). All times are PostgreSQL's.
+// were seen. No lock that a request waits for is held while the storage removes objects; a transaction that inserts the first row for one looks
+// here instead (`stored-objects.ts`). All times are PostgreSQL's.
 
-/** The advisory lock of the session that removes objects, one at a time, so that an object without `removed_at` is its own or a dead one's. */
+/** The advisory lock of the session that removes objects, one at a time, so that a row without `removed_at` is its own, or that of a session that has died. */
 const removalLock = sql`5377019::bigint`
 
 export interface SweptObject {
@@ -76,7 +76,7 @@ async function settle({ db, cas }: Services): Promise<string[]> {
   return gone
 }
 
-/** Forgets the objects that were removed so long ago that no transaction began before. */
+/** Deletes the rows of objects that were removed so long ago that no transaction has seen them before. */
 export async function forgetSweptObjects(db: Db): Promise<void> {
   await sql`delete from swept_objects where removed_at < now() - ${sweepGraceMs}::integer * interval '1 millisecond'`.execute(db)
 }

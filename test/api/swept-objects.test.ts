@@ -27,7 +27,7 @@ const mark = (text: string) =>
     .execute()
 const everything = { before: new Date(Date.now() + 3_600_000), progress: () => undefined, maxShare: 1 }
 
-test('X07: while an object is being removed nobody stores it for a row, and the request may be repeated', async () => {
+test('X07: while an object is being removed no row for it is written, and the request may be repeated', async () => {
   const text = randomName()
   await mark(text)
   expect((await put(text)).status).toBe(503)

@@ -38,7 +38,7 @@ test.each([25 * hourMs, -25 * hourMs])(
   },
 )
 
-test('27: the time goes on as before when somebody sets the clock of the machine', async () => {
+test('27: the time goes on as before when the clock of the machine is set', async () => {
   await using clock = await openDatabaseClock(opened.db, { warn })
   shift(25 * hourMs)
   expect(Math.abs(await behindMs(clock))).toBeLessThan(5000)
