@@ -13,7 +13,8 @@ export interface Processes extends AsyncDisposable {
   restart(role: Role): Promise<void>
 }
 
-export function openProcesses(w: World): Processes {
+/** @param environment of the processes, besides their settings */
+export function openProcesses(w: World, environment: Readonly<Record<string, string>> = {}): Processes {
   const config = {
     ...w.config,
     database: { ...w.config.database, url: w.database.url },
@@ -27,7 +28,10 @@ export function openProcesses(w: World): Processes {
 
   function start(role: Role): void {
     const main = join(import.meta.dirname, `../../${role === 'worker' ? 'workflows' : role}/main.ts`)
-    running.set(role, spawn(process.execPath, [main], { env: { ...childEnvironment(config, role), ...cache }, stdio: 'ignore' }))
+    running.set(
+      role,
+      spawn(process.execPath, [main], { env: { ...childEnvironment(config, role), ...cache, ...environment }, stdio: 'ignore' }),
+    )
   }
   async function kill(role: Role): Promise<void> {
     const child = running.get(role)
