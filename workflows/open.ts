@@ -114,7 +114,16 @@ export async function openQueues({
 const repairIntervalMs = 30_000
 
 function startRepairs(services: Services, client: WorkflowClient): AsyncDisposable {
-  const { config } = services
+  const { config, log } = services
+  let isErasing = false
+
+  /** Takes minutes for a busy project, and no other repair waits for it. */
+  async function eraseOn(): Promise<void> {
+    isErasing = true
+    await finishErasures(services).catch((error: Error) => log.warn({ err: error }, 'erased projects wait'))
+    isErasing = false
+  }
+
   return startReconciler(services, client, {
     intervalMs: repairIntervalMs,
     stalledAfterMs: 30_000,
@@ -124,7 +133,9 @@ function startRepairs(services: Services, client: WorkflowClient): AsyncDisposab
     beginDue: {
       'certificate orders': (now) => startDueOrders(services, now),
       'abandoned uploads': (now) => removeAbandonedUploads(services, now),
-      'erased projects': () => finishErasures(services),
+      'erased projects': async () => {
+        if (!isErasing) void eraseOn()
+      },
     },
   })
 }
