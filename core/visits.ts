@@ -1,3 +1,6 @@
+import type { AccessMode } from './access.ts'
+import { type ConsentMode, hasMembers } from './members.ts'
+
 /** Where the pages of closed sites send their forms. The edge answers below `brand`, the api everything else. */
 export const gatePaths = {
   password: '/__svc/login',
@@ -16,6 +19,8 @@ export const gatePaths = {
   /** Checks again that a visitor is a subscriber. */
   renew: '/__svc/renew',
   logout: '/__svc/logout',
+  /** At a host of the site: issues a ticket to one of its permanent links. At the host of the link: redeems it for a visit there. */
+  ticket: '/__svc/ticket',
   brand: '/__svc/brand/',
 } as const
 
@@ -59,6 +64,37 @@ const renewablePeriodMs = visitPeriodMs - 24 * 3_600_000
 
 /** Whether the visit of a subscriber that lasts until the instant holds, or has not been over for too long to be renewed. */
 export const isRenewable = (until: Date, now: Date) => now.getTime() < until.getTime() + renewablePeriodMs
+
+/** What a visit says of its visitor. */
+interface VisitClaims {
+  readonly subject: string
+  readonly generation: number
+  readonly consent: number
+  readonly until: Date
+}
+
+/** What a closed site asks of the visits of its epoch. */
+interface VisitRules {
+  readonly mode: AccessMode
+  readonly generations: readonly { readonly subject: string; readonly generation: number }[]
+  readonly consent_version: number
+  readonly terms: { readonly consent_mode: ConsentMode }
+}
+
+/** `consent` and `renew`: the visitor was let in, and has to agree to documents again or to be looked up in the messenger again. */
+export type VisitState = 'pass' | 'consent' | 'renew' | 'closed'
+
+/** Whether a visit of the present epoch lets its visitor in. */
+export function stateOfVisit({ subject, generation, consent, until }: VisitClaims, rules: VisitRules, nowMs: number): VisitState {
+  if (!(generation >= lowestGeneration(rules, subject))) return 'closed'
+  if (!(nowMs < until.getTime())) return rules.mode === 'subscribers' && isRenewable(until, new Date(nowMs)) ? 'renew' : 'closed'
+  return !(consent >= rules.consent_version) && asksForConsent(rules) ? 'consent' : 'pass'
+}
+
+const asksForConsent = ({ mode, terms }: VisitRules) => hasMembers(mode) && terms.consent_mode !== 'none'
+
+const lowestGeneration = ({ generations }: VisitRules, subject: string) =>
+  generations.find((raised) => raised.subject === subject)?.generation ?? 0
 
 /** The `Set-Cookie` of a visit for so many seconds; 0 ends it. */
 export const visitCookie = (value: string, maxAgeSeconds: number, isSecure: boolean) =>

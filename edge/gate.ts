@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import { hasMembers } from '../core/members.ts'
 import { preferredLanguage } from '../core/page-language.ts'
-import { gatePaths, isRenewable, visitCookies } from '../core/visits.ts'
+import { maxReturnLength } from '../core/return-path.ts'
+import { gatePaths, stateOfVisit, type VisitState, visitCookies } from '../core/visits.ts'
 import type { Visit, VisitPlace, Visits } from '../infra/crypto/visits.ts'
 import { gatePage } from '../infra/gate/page.ts'
 import type { RouteLock } from '../services/feeds/locks.ts'
@@ -32,6 +32,8 @@ export interface Gate {
    * @param show answers when the visitor may pass; no shared cache keeps its response
    */
   answer(exchange: Exchange, route: Route, lock: RouteLock, wanted: WantedPage, show: () => Answered): Answered
+  /** Answers a request to a permanent link of a closed site, as {@link answer}: only sites have login pages, so visitors are sent to that of the site. */
+  answerLink(exchange: Exchange, route: Route, lock: RouteLock, wanted: WantedLink, show: () => Answered): Answered
 }
 
 /** What a visitor of a closed site asked for. */
@@ -44,13 +46,22 @@ export interface WantedPage {
   readonly address: () => string
 }
 
-/** The responses to visitors who were let in. The rules of a site never set these headers (`core/site-rules/header-names.ts`). */
-const granted: Overlay = {
-  cacheControl: (own) => (own === 'no-store' ? own : 'private, no-cache'),
+/** What a visitor of a permanent link asked for. */
+export interface WantedLink extends Pick<WantedPage, 'host' | 'isSecure'> {
+  /** The address at which the site lets visitors in to the link. */
+  readonly login: () => string
+}
+
+const ofVisitor = {
   vary: 'Cookie, X-Plinth-Bypass',
-  headers: [],
   // browsers send the cookie along when another site below the same domain embeds a script or an image, which could read it that way
   defaults: ['cross-origin-resource-policy', 'same-origin'],
+} as const
+/** The responses to visitors who were let in. The rules of a site never set these headers (`core/site-rules/header-names.ts`). */
+const granted: Overlay = {
+  ...ofVisitor,
+  cacheControl: (own) => (own === 'no-store' ? own : 'private, no-cache'),
+  headers: [],
 }
 
 /**
@@ -84,17 +95,19 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
     let decision: Decision = 'closed'
     for (const text of visitCookies(headers.cookie ?? '', isSecure)) {
       const visit = read(place, text)
-      const reached = visit === undefined ? 'closed' : reachedBy(visit, lock, nowMs)
-      if (reached === 'pass') return reached
-      if (reached !== 'closed') decision = reached
+      const state = visit === undefined ? 'closed' : stateOfVisit(visit, lock, nowMs)
+      if (state === 'pass') return state
+      if (state !== 'closed') decision = state
     }
     return hasBypass(lock, headers) ? 'pass' : decision
   }
 
+  // in both directions, because a clock may be set back
+  const isOutdated = () => Math.abs(Date.now() - routes.confirmedMs) > maxLockAgeMs
+
   return {
     answer(exchange, { site_id }, lock, { host, path, isSecure, address }, show) {
-      // in both directions, because a clock may be set back
-      if (Math.abs(Date.now() - routes.confirmedMs) > maxLockAgeMs) return sendPage(exchange, pages.tryAgain)
+      if (isOutdated()) return sendPage(exchange, pages.tryAgain)
       if (path.startsWith(gatePaths.brand)) {
         const image = brandImage(lock, path)
         return image ? sendFile(exchange, content, image, 200) : sendPage(exchange, pages.missingFile)
@@ -105,25 +118,20 @@ export function createGate({ visits, routes, content }: GateOptions): Gate {
       exchange.overlay = granted
       return show()
     },
+
+    answerLink(exchange, { site_id }, lock, { host, isSecure, login }, show) {
+      if (isOutdated()) return sendPage(exchange, pages.tryAgain)
+      const { headers } = exchange.req
+      const decision = decide(lock, { site_id, host, epoch: lock.epoch }, headers, isSecure)
+      if (decision !== 'pass') return wantsPage(headers) ? sendOn(exchange, login()) : sendPage(exchange, bareRefusal(decision))
+      exchange.overlay = { ...granted, ...exchange.overlay, ...ofVisitor }
+      return show()
+    },
   }
 }
 
-/**
- * What becomes of a request: `consent` and `renew` are for visitors who were let in, and have to agree to the documents of the site again or to be
- * looked up in their messenger again. `ended` is the lock.
- */
-type Decision = 'pass' | 'consent' | 'renew' | 'closed' | 'ended'
-
-function reachedBy({ subject, generation, consent, until }: Visit, lock: RouteLock, nowMs: number): Exclude<Decision, 'ended'> {
-  if (!(generation >= lowestGeneration(lock, subject))) return 'closed'
-  if (!(nowMs < until.getTime())) return lock.mode === 'subscribers' && isRenewable(until, new Date(nowMs)) ? 'renew' : 'closed'
-  return !(consent >= lock.consent_version) && asksForConsent(lock) ? 'consent' : 'pass'
-}
-
-const asksForConsent = ({ mode, terms }: RouteLock) => hasMembers(mode) && terms.consent_mode !== 'none'
-
-const lowestGeneration = ({ generations }: RouteLock, subject: string) =>
-  generations.find((raised) => raised.subject === subject)?.generation ?? 0
+/** What becomes of a request: what the best of its visits says, unless the access to the site has ended for all visitors. */
+type Decision = VisitState | 'ended'
 
 /** Node joins several headers of the name to one that no token equals. */
 function hasBypass({ bypass_sha256 }: RouteLock, headers: IncomingHttpHeaders): boolean {
@@ -134,29 +142,36 @@ function hasBypass({ bypass_sha256 }: RouteLock, headers: IncomingHttpHeaders): 
   return known.length === given.length && timingSafeEqual(known, given)
 }
 
+type Refusal = Exclude<Decision, 'pass'>
+
+const wantsPage = (headers: IncomingHttpHeaders) => isNavigation(headers) || acceptsHtml(headers)
+const bareRefusal = (decision: Refusal) => (decision === 'ended' ? pages.accessEnded : pages.closed)
+
 /** The same for every path, except that the page returns to the one that was asked for. */
-function sendLogin(exchange: Exchange, lock: RouteLock, decision: Exclude<Decision, 'pass'>, address: () => string): void {
+function sendLogin(exchange: Exchange, lock: RouteLock, decision: Refusal, address: () => string): void {
   const { headers, method } = exchange.req
   if (decision === 'renew' && method === 'GET' && isNavigation(headers)) {
     sendRenewal(exchange, address())
-  } else if (isNavigation(headers) || acceptsHtml(headers)) {
+  } else if (wantsPage(headers)) {
     const kind = decision === 'ended' || decision === 'consent' ? decision : lock.mode
     const { brand, terms } = lock
     const lang = preferredLanguage(headers['accept-language'])
     sendPage(exchange, gatePage({ lang, state: { kind }, brand, terms, isOpenToAll: false, to: address() }))
   } else {
-    sendPage(exchange, decision === 'ended' ? pages.accessEnded : pages.closed)
+    sendPage(exchange, bareRefusal(decision))
   }
 }
-
-/** Longer addresses are not returned to. */
-const maxReturnLength = 2048
 
 /** Only for browsers that open a page: nothing else comes back from there. */
 function sendRenewal(exchange: Exchange, address: string): void {
   const to = address.length <= maxReturnLength ? address : '/'
-  const headers = ['Location', `${gatePaths.renew}?to=${encodeURIComponent(to)}`, 'Cache-Control', 'no-store']
-  sendPage(exchange, { status: 303, headers: [...headers, 'X-Content-Type-Options', 'nosniff'], body: Buffer.alloc(0) })
+  sendOn(exchange, `${gatePaths.renew}?to=${encodeURIComponent(to)}`)
+}
+
+/** Sends a visitor to where visits are granted, with a GET. */
+function sendOn(exchange: Exchange, location: string): void {
+  const headers = ['Location', location, 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+  sendPage(exchange, { status: 303, headers, body: Buffer.alloc(0) })
 }
 
 /** The images of the login page, which everybody may see. */

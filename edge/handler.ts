@@ -86,10 +86,10 @@ function logAnswer(exchange: Exchange, log: Logger): void {
 /** Decides who answers a request. What is in memory is sent at once, because a promise costs as much as all look-ups together. */
 function createAnswer(options: HandlerOptions): (exchange: Exchange) => Answered {
   const { platformDomain, routes, content, thumbprint } = options
-  const previews = createPreviews(options)
   const deliveries = createDeliveries(options)
   const gate = createGate(options)
   const origins = createOrigins(options)
+  const previews = createPreviews({ ...options, gate, origins })
   const knownRequests = createKnownRequests(routes, origins)
   const underPlatform = `.${platformDomain}`
 

@@ -1,11 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import { encodePath, type RequestTarget } from '../core/request-path.ts'
+import { ticketRequestPath } from '../core/tickets.ts'
 import { deployIdOf, isSameToken, type PermanentTokens } from '../infra/crypto/permanent-tokens.ts'
 import { hashPreviewToken } from '../infra/crypto/preview-tokens.ts'
 import type { Route } from '../services/feeds/routes.ts'
 import type { Content } from './content.ts'
+import type { Gate } from './gate.ts'
 import { isNavigation } from './navigation.ts'
+import type { Origins } from './origins.ts'
 import { pages } from './pages.ts'
 import { type Exchange, type Overlay, sendPage, sendRedirect } from './respond.ts'
 import type { FoundPermanentLink, FoundPreview } from './routes.ts'
@@ -14,6 +17,8 @@ import { findInDeploy, sendFound } from './serve.ts'
 export interface PreviewOptions {
   /** Links are `<previewUrl>/<token>/`. */
   readonly previewUrl: string
+  /** Sites are `<subdomain>.<platformDomain>`. */
+  readonly platformDomain: string
   readonly routes: {
     findPreview(tokenSha256: string): FoundPreview | undefined
     findPermanentLink(deployId: string): FoundPermanentLink | undefined
@@ -22,6 +27,11 @@ export interface PreviewOptions {
   /** When undefined, no permanent link opens. */
   readonly permanentTokens?: PermanentTokens | undefined
   readonly content: Content
+}
+
+interface Parts extends PreviewOptions {
+  readonly gate: Gate
+  readonly origins: Origins
 }
 
 export interface Previews {
@@ -35,8 +45,11 @@ export interface Previews {
 interface Shown {
   readonly route: Route
   readonly manifest_sha256: string
+  readonly isPermanent: boolean
 }
 
+/** Below it the platform answers; a closed site has nothing of its own there. */
+const platformPath = '/__svc/'
 /** 32 bytes in base32. */
 const tokenPattern = /^[a-z2-7]{52}$/
 /** How long to wait for an unknown link: the notification of a new one may still be on its way. */
@@ -46,10 +59,11 @@ const maxWaiting = 1000
 
 /**
  * Shows deploys to everyone with a preview link (addendum E9) or a permanent one (E34): to browsers at an origin of its own, `<token>.<preview host>`, where the deploy is at
- * the root and shares nothing with another preview; to all other clients below `/<token>/` of the preview host. Links of closed sites open
- * without a login, unless their owner has closed them as well (E36); then they are unknown.
+ * the root and shares nothing with another preview; to all other clients below `/<token>/` of the preview host. Preview links of closed sites open
+ * without a login, unless their owner has closed them as well (E36); then they are unknown. Permanent links are closed with their site: each
+ * origin has visits of its own, which its visitors get by tickets.
  */
-export function createPreviews({ previewUrl, routes, permanentTokens, content }: PreviewOptions): Previews {
+export function createPreviews({ previewUrl, platformDomain, routes, permanentTokens, content, gate, origins }: Parts): Previews {
   const origin = new URL(previewUrl)
   const underHost = `.${origin.hostname}`
   let waiting = 0
@@ -58,13 +72,16 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
     const found = routes.findPermanentLink(deployIdOf(token) ?? '')
     if (!found || !permanentTokens) return undefined
     const { deploy_id, generation, manifest_sha256 } = found.link
-    return isSameToken(token, permanentTokens(deploy_id, generation)) ? { route: found.route, manifest_sha256 } : undefined
+    return isSameToken(token, permanentTokens(deploy_id, generation))
+      ? { route: found.route, manifest_sha256, isPermanent: true }
+      : undefined
   }
 
   function findNow(token: string): Shown | undefined {
     const found = routes.findPreview(hashPreviewToken(token))
-    const shown = found ? { route: found.route, manifest_sha256: found.preview.manifest_sha256 } : findPermanent(token)
-    return shown?.route.lock?.previews_closed ? undefined : shown
+    if (!found) return findPermanent(token)
+    const { route, preview } = found
+    return route.lock?.previews_closed ? undefined : { route, manifest_sha256: preview.manifest_sha256, isPermanent: false }
   }
 
   /** Looks up an unknown token a second time after a moment. */
@@ -94,7 +111,7 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
       if (!tokenPattern.test(token)) return sendPage(exchange, pages.unknownPreview)
       const found = await find(token)
       if (!found) return sendPage(exchange, routes.connected ? pages.unknownPreview : pages.tryAgain)
-      const { route, manifest_sha256 } = found
+      const { route, manifest_sha256, isPermanent } = found
       if (route.trashed) return sendPage(exchange, pages.unknownPreview)
       if (route.suspended) return sendPage(exchange, pages.unavailable)
       if (isServiceWorker(headers)) return sendPage(exchange, pages.noServiceWorker)
@@ -104,10 +121,17 @@ export function createPreviews({ previewUrl, routes, permanentTokens, content }:
         return sendRedirect(exchange, 307, at + encodePath(path || '/') + query)
       }
       if (path === '') return sendRedirect(exchange, 301, `${prefix}/${query}`)
-      const { canonical_urls } = route
+      const { canonical_urls, lock } = route
       const shown = { manifest_sha256, retained_sha256: null, canonical_urls }
       const reserved = exchange.overlay?.reserved
-      await sendFound(exchange, content, await findInDeploy(content, { ...shown, path, query, prefix, reserved }))
+      const show = async () =>
+        await sendFound(exchange, content, await findInDeploy(content, { ...shown, path, query, prefix, reserved }))
+      if (!lock || !isPermanent) return await show()
+      if (path.startsWith(platformPath)) return sendPage(exchange, pages.missingFile)
+      const isSecure = origins.isSecure(exchange.req)
+      const login = () =>
+        origins.of(`${route.subdomain}.${platformDomain}`, exchange.req) + ticketRequestPath(token, encodePath(path) + query)
+      await gate.answerLink(exchange, route, lock, { host, isSecure, login }, show)
     },
   }
 }

@@ -4,7 +4,7 @@ import { AppError, notFound, secondsUntil } from '../../core/errors.ts'
 import { hasMembers } from '../../core/members.ts'
 import { preferredLanguage } from '../../core/page-language.ts'
 import { returnPath } from '../../core/return-path.ts'
-import { proofCookie, proofCookies, visitCookie } from '../../core/visits.ts'
+import { gatePaths, proofCookie, proofCookies, visitCookie } from '../../core/visits.ts'
 import { gatePage } from '../../infra/gate/page.ts'
 import type { GateError, GateState } from '../../infra/gate/state.ts'
 import { webPage, webPagePolicy } from '../../infra/web-page.ts'
@@ -16,7 +16,7 @@ import type { Admitted } from '../admission.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { setErrorHeaders, statusOf, visibleError } from '../http-errors.ts'
-import { accessRefusalPage } from './access-pages.ts'
+import { accessRefusalPage, goingOnPage } from './access-pages.ts'
 import { isFromSameOrigin, type Place, placeOf, receiveFields } from './access-request.ts'
 import type { KnownHosts } from './known-hosts.ts'
 
@@ -64,12 +64,20 @@ export type Signers = Pick<LoginServices, 'visits' | 'proofs'>
 type AskedState = Extract<GateState, { readonly error?: GateError }>
 
 export function seeOther(koa: Koa, path: string): void {
-  koa.status = 303
-  koa.set('location', path)
-  koa.body = ''
+  // a ticket leads to another origin, and Chromium lets a form lead there by redirects only if the `form-action` of its page has that origin
+  if (koa.method === 'POST' && path.startsWith(`${gatePaths.ticket}?`)) {
+    koa.set('refresh', `0; url=${path}`)
+    koa.set('content-security-policy', webPagePolicy)
+    koa.type = 'text/html'
+    koa.body = webPage(goingOnPage(languageOf(koa), path))
+  } else {
+    koa.status = 303
+    koa.set('location', path)
+    koa.body = ''
+  }
 }
 
-const noSite = () => notFound('there is no site at this host')
+export const noSite = () => notFound('there is no site at this host')
 export const foreign = () => new AppError('forbidden', 'the form was sent from a page of another site')
 
 /** Answers at the host of a site; what fails becomes a page. */

@@ -32,6 +32,28 @@ const texts: Readonly<Record<number, Record<PageLanguage, Text>>> = {
   500: failed,
 }
 
+/** The page between a login and a permanent link. */
+export function goingOnPage(lang: PageLanguage, to: string): WebPage {
+  const [title, text, open] = goingOn[lang]
+  return { lang, title, text, link: { href: to, text: open } }
+}
+
+const goingOn: Record<PageLanguage, readonly [...Text, open: string]> = {
+  en: ['You are in', 'The page that you asked for opens by itself.', 'Open it now'],
+  ru: ['Вы вошли', 'Страница, которую вы открывали, откроется сама.', 'Открыть сейчас'],
+}
+
+/** The page for a ticket that was redeemed already, is over or belongs to another link. */
+export function usedTicketPage(lang: PageLanguage, to: string): WebPage {
+  const [title, text, again] = usedTicket[lang]
+  return { lang, status: 403, title, text, link: { href: to, text: again } }
+}
+
+const usedTicket: Record<PageLanguage, readonly [...Text, again: string]> = {
+  en: ['Not let in yet', 'The address that brought you here works once, for a minute.', 'Open the page again'],
+  ru: ['Вход ещё не выполнен', 'Адрес, который привёл вас сюда, действует один раз и одну минуту.', 'Открыть страницу ещё раз'],
+}
+
 /** The page after a login or logout that could not be looked at. */
 export function accessRefusalPage(lang: PageLanguage, status: number): WebPage {
   const [title, text] = (texts[status] ?? unread)[lang]

@@ -32,6 +32,7 @@ import { createKnownHosts } from './known-hosts.ts'
 import { memberForms, memberSiteOf } from './members.ts'
 import { messengerForms, renew } from './messengers.ts'
 import { openPayment, openPrice, paymentForms } from './payments.ts'
+import { answerTicket } from './tickets.ts'
 
 const forms: readonly GateForm[] = [
   { path: gatePaths.password, modes: ['password'], take: takePassword },
@@ -57,6 +58,9 @@ export function accessRoutes(services: Deps, hostLookUpGapMs?: number): Router {
       answering(deps, koa, (place, network) => receiveForm(deps, signers, koa, { place, network, ...form })),
     )
   }
+  router.get(gatePaths.ticket, (koa) =>
+    answering(deps, koa, (place, network) => answerTicket(deps, signers, koa, { place, network })),
+  )
   router.get(gatePaths.renew, (koa) => answering(deps, koa, (place, network) => renew(deps, signers, koa, { place, network })))
   router.get(gatePaths.payment, (koa) =>
     answering(deps, koa, (place, network) => openPayment(deps, signers, koa, { place, network })),

@@ -608,6 +608,19 @@ interface AccessCodes {
   confirmed_at: Date | null
 }
 
+interface AccessTickets {
+  ticket_sha256: string
+  site_id: string
+  deploy_id: string
+  epoch: string
+  subject: string
+  generation: number
+  consent: number
+  until: Date
+  network: string
+  created_at: Generated<Date>
+}
+
 interface AccessLogins {
   id: Generated<string>
   site_id: string
@@ -882,6 +895,7 @@ export interface DB {
   access_emails: AccessEmails
   access_generations: AccessGenerations
   access_codes: AccessCodes
+  access_tickets: AccessTickets
   access_logins: AccessLogins
   access_rates: Rates
   access_prices: AccessPrices

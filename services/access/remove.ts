@@ -9,6 +9,7 @@ import type { Tx } from '../transact.ts'
 export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> {
   await deleteInSteps(db, 'access_logins', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'access_codes', sql`site_id = ${siteId}`)
+  await deleteInSteps(db, 'access_tickets', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'members', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'access_generations', sql`site_id = ${siteId}`)
   await deleteInSteps(db, 'access_emails', sql`site_id = ${siteId}`)
@@ -19,6 +20,7 @@ export async function deleteLoginsOfSite(db: Db, siteId: string): Promise<void> 
 const tables = [
   'access_logins',
   'access_codes',
+  'access_tickets',
   'access_generations',
   'access_emails',
   'access_prices',

@@ -2,6 +2,12 @@ import { sql } from 'kysely'
 import type { Db } from '../../infra/db/database.ts'
 import { permanentLinks } from '../feeds/permanent-links.ts'
 
+/** A permanent link of a site; undefined when the deploy has none there. */
+export async function findPermanentLink(db: Db, siteId: string, deployId: string) {
+  const [link] = await listPermanentLinks(db, [siteId], [deployId])
+  return link
+}
+
 /** Those of the deploys that have a permanent link, with the generation of its token. */
 export async function listPermanentLinks(
   db: Db,

@@ -31,6 +31,7 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   ['mails', sql`kind = 'access_code' and created_at < ${before(now, dayMs)}`],
   // a code is valid for minutes, and a visit that an earlier generation let in for 30 days
   ['access_codes', sql`created_at < ${before(now, dayMs)}`],
+  ['access_tickets', sql`created_at < ${before(now, dayMs)}`],
   ['access_generations', sql`raised_at < ${before(now, visitPeriodMs)}`],
   ['messenger_connections', sql`created_at < ${before(now, dayMs)}`],
   ['messenger_logins', sql`created_at < ${before(now, dayMs)}`],

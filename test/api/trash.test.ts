@@ -40,6 +40,7 @@ const accessTables = [
   'access_emails',
   'access_generations',
   'access_codes',
+  'access_tickets',
   'access_logins',
   'access_prices',
   'checkouts',
@@ -81,6 +82,11 @@ async function fillAccess(w: World, { key, id: project_id }: TestProject, site_i
   await w.db
     .insertInto('access_codes')
     .values({ site_id, email: 'grace@example.com', code_sha256: 'x', created_at: now })
+    .execute()
+  const ticket = { ticket_sha256: site_id, deploy_id: site_id, epoch: site_id, subject: id, generation: 0, consent: 0 }
+  await w.db
+    .insertInto('access_tickets')
+    .values({ site_id, ...ticket, until: now, network: '192.0.2.1' })
     .execute()
   const login = { email_masked: 'g***', device: 'Firefox', ip_masked: '192.0.2.0', result: 'success', at: now }
   await w.db

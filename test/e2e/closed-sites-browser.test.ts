@@ -73,6 +73,56 @@ describe('the gate', () => {
     await page.close()
   })
 
+  /** A page that links to the permanent link of its first deploy, after a second one has replaced it. */
+  async function withPermanentLinks(site: ClosedSite) {
+    await site.call('PATCH ', { permanent_links: true })
+    const replaced: { permanent_url: string }[] = await site.call('GET /deploys')
+    const [first] = replaced.map(({ permanent_url }) => permanent_url)
+    await site.call('POST /deploy-files', {
+      files: [{ path: 'index.html', content: html(`<h1>The new drafts</h1><a href="${first}spring/">As it was</a>`) }],
+      activate: true,
+    })
+    await expect.poll(async () => (await site.call('GET /deploys'))[0].status).toBe('active')
+    return first ?? ''
+  }
+
+  test('E34: a permanent link leads through the login of the site to the old deploy, until the visitor is removed', async () => {
+    const email = `${randomName('reader')}@example.com`
+    const site = await sites.emailed(email)
+    const link = await withPermanentLinks(site)
+    const page = await open(`${link}spring/`)
+    await heading(page, 'This site is private')
+    expect(new URL(page.url()).origin).toBe(site.url)
+    await page.getByLabel('Email address').fill(email)
+    await page.keyboard.press('Enter')
+    await page.getByLabel('Code from the email').fill(await sites.codeFor(email))
+    await page.keyboard.press('Enter')
+    await heading(page, 'The draft of spring')
+    expect(page.url()).toBe(`${link}spring/`)
+
+    // another browser gets nothing from the address with the ticket
+    const replayed: string[] = []
+    page.on('request', (request) => {
+      if (request.url().includes('?ticket=')) replayed.push(request.url())
+    })
+    await page.context().clearCookies({ domain: new URL(link).hostname })
+    await page.goto(site.url)
+    await page.getByRole('link', { name: 'As it was' }).click()
+    await heading(page, 'The draft of spring')
+    expect(replayed).toHaveLength(1)
+    const thief = await open(replayed[0] ?? '')
+    await heading(thief, 'Not let in yet')
+    await thief.getByRole('link', { name: 'Open the page again' }).click()
+    await heading(thief, 'This site is private')
+    await thief.close()
+
+    const [listed] = (await site.access('GET /emails')).items
+    await site.access(`DELETE /emails/${listed.id}`)
+    await expect.poll(async () => (await page.goto(`${link}spring/`))?.status(), { timeout: 5000 }).toBe(401)
+    await heading(page, 'This site is private')
+    await page.close()
+  })
+
   test('E02: the emailed code lets a listed visitor in, with the keyboard alone', async () => {
     const site = await sites.emailed('ada@example.com')
     const page = await open(`${site.url}/spring/`)

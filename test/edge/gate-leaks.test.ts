@@ -10,12 +10,14 @@ import {
   openPair,
   type Pair,
   paths,
+  permanentAddresses,
+  permanentHosts,
   previewAddresses,
   requestOf,
   shapes,
 } from './gate-matrix.ts'
 import { mutants } from './gate-mutants.ts'
-import { grantedStates, locks, refusedBy, refusedStates } from './gate-visits.ts'
+import { grantedStates, locks, refusedBy, refusedByLinks, refusedStates } from './gate-visits.ts'
 import { platformDomain, type TestEdgeOptions } from './test-edge.ts'
 
 // Check 70: a closed site says nothing about its content. The mutants at the end prove that the matrix notices each check that is missing.
@@ -97,13 +99,78 @@ test('E36: ten minutes after the last news of the lock, no visit says anything',
   expect(statusesOf(judged)).toEqual([405, 503])
 })
 
-const previewRequests = previewAddresses.flatMap(({ host, before }) =>
-  fewPaths.flatMap((path) => shapes.map((shape) => ({ visit: 'none', bytes: requestOf(host, before + path, shape) }))),
-)
+const requestsTo = (addresses: typeof previewAddresses, paths: readonly string[]) =>
+  addresses.flatMap(({ host, before }) =>
+    paths.flatMap((path) => shapes.map((shape) => ({ visit: 'none', bytes: requestOf(host, before + path, shape) }))),
+  )
+const previewRequests = requestsTo(previewAddresses, fewPaths)
 
-test('E36: closed preview links and permanent links say nothing', async () => {
+test('E36: closed preview links say nothing', async () => {
   await using pair = await openPair({ ...locks.password, previews_closed: true })
   expect(statusesOf(await expectNoLeaks(pair, previewRequests))).toEqual([404, 405])
+})
+
+describe.each(modes)('E34: with the lock %s, a permanent link says nothing of its content', (mode) => {
+  const expectRefusals = (judged: readonly Judged[]) => {
+    for (const { answer } of judged) {
+      expect(answer).not.toMatch(/\r\n(ETag|Accept-Ranges|Content-Range|Last-Modified|Set-Cookie):/i)
+      const location = /\r\nLocation: (.*)\r\n/.exec(answer)?.[1]
+      // the other form of the link, the one with a slash, and the login of the site
+      if (location !== undefined)
+        expect(location).toMatch(
+          /^(http:\/\/[a-z2-7]{52}\.preview\.test:8080\/|\/[a-z2-7]{52}\/|http:\/\/site\.plinth\.test:8080\/__svc\/ticket\?link=)/,
+        )
+      if (!answer.startsWith('HTTP/1.1 307')) expect(answer).toMatch(/\r\nCache-Control: (private, )?no-store\r\n/)
+    }
+  }
+
+  test('for every path, method and condition, in both of its forms', async () => {
+    await using pair = await openPair(locks[mode])
+    const judged = await expectNoLeaks(pair, requestsTo(permanentAddresses, paths))
+    expect(statusesOf(judged)).toEqual([303, 307, 400, 401, 403, 404, 405])
+    expectRefusals(judged)
+  })
+
+  test('for every visit that is refused', async () => {
+    await using pair = await openPair(locks[mode])
+    const states = { ...refusedStates, ...refusedBy[mode], ...refusedByLinks }
+    const judged = await expectNoLeaks(pair, combine({ states, paths: fewPaths, shapes, hosts: permanentHosts }))
+    expect(statusesOf(judged)).toEqual([303, 401, 403, 405])
+    expectRefusals(judged)
+  })
+
+  test('after the end of the access, and ten minutes after its last news', async () => {
+    const expires_at = new Date(Date.now() - 1).toISOString()
+    await using ended = await openPair({ ...locks[mode], expires_at })
+    const tried = combine({ states, paths: fewPaths, shapes, hosts: permanentHosts })
+    expect(statusesOf(await expectNoLeaks(ended, tried))).toEqual([303, 401, 403, 405])
+    await using pair = await openPair(locks[mode])
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 11 * 60_000 })
+    expect(statusesOf(await expectNoLeaks(pair, tried))).toEqual([403, 405, 503])
+  })
+})
+
+describe('E34: a visit that passes at a permanent link', () => {
+  test('sees the content, which no cache keeps', async () => {
+    await using pair = await openPair(locks.email)
+    const judged = await judge(
+      pair,
+      combine({ states: grantedStates, paths: ['/'], shapes: shapes.slice(0, 1), hosts: permanentHosts }),
+    )
+    for (const { visit, answer } of judged) {
+      expect([visit, answer.slice(9, 12), answer.includes(mark)]).toEqual([visit, '200', true])
+      expect(answer).toMatch(/\r\nCache-Control: private, no-store\r\n/)
+      expect(answer).toMatch(/\r\nVary: (Accept-Encoding, )?Cookie, X-Plinth-Bypass\r\n/)
+      expect(answer).toMatch(/\r\nCross-Origin-Resource-Policy: same-origin\r\n/i)
+    }
+  })
+
+  test('gets nothing that a cache keeps, whatever it asks for', async () => {
+    await using pair = await openPair(locks.email)
+    const { 'a visit': visit } = grantedStates
+    const judged = await judge(pair, combine({ states: visit ? { visit } : {}, paths, shapes, hosts: permanentHosts }))
+    expect(judged.filter(({ answer }) => !/\r\nCache-Control: (private, )?no-store\r\n/.test(answer))).toEqual([])
+  })
 })
 
 describe('L02: a visit that passes', () => {
@@ -130,10 +197,12 @@ describe('L02: a visit that passes', () => {
   })
 })
 
-async function caughtBy(lock: RouteLock | null, options: TestEdgeOptions): Promise<string[]> {
+type Hosts = Parameters<typeof combine>[0]['hosts']
+
+async function caughtBy(lock: RouteLock | null, options: TestEdgeOptions, hosts: Hosts = [firstHost]): Promise<string[]> {
   await using pair = await openPair(lock, options)
   const states = { ...refusedStates, ...refusedBy[lock?.mode ?? 'password'], ...grantedStates }
-  const judged = await judge(pair, combine({ states, paths: ['/style.css'], shapes: shapes.slice(0, 1), hosts: [firstHost] }))
+  const judged = await judge(pair, combine({ states, paths: ['/style.css'], shapes: shapes.slice(0, 1), hosts }))
   const leaking = new Set(judged.filter(({ leaks }) => leaks).map(({ visit }) => visit))
   return [...leaking].filter((visit) => !(visit in grantedStates))
 }
@@ -146,9 +215,13 @@ describe('check 70: the matrix notices', () => {
   for (const [check, options, caught, lock = locks.password] of mutants)
     test(`that nobody checks ${check}`, async () => {
       expect((await caughtBy(lock, options)).toSorted()).toEqual([...caught].toSorted())
+      expect((await caughtBy(lock, options, permanentHosts)).toSorted()).toEqual([...caught].toSorted())
     })
 
-  test('that there is no lock', async () => expect(await caughtBy(null, {})).toEqual(Object.keys(refusedStates)))
+  test('that there is no lock', async () => {
+    expect(await caughtBy(null, {})).toEqual(Object.keys(refusedStates))
+    expect(await caughtBy(null, {}, permanentHosts)).toEqual(Object.keys(refusedStates))
+  })
 
   test('that nobody checks whether previews are closed', async () => {
     await using pair = await openPair(locks.password)

@@ -62,7 +62,8 @@ export async function openPair(lock: RouteLock | null, options: TestEdgeOptions 
     previews: [{ token_sha256: hashPreviewToken(previewToken), deploy_id: 'shown', manifest_sha256 }],
     permanent: [{ deploy_id: deployId, manifest_sha256, generation: 1 }],
   })
-  await empty.publish('site', {}, { ...names, manifest_sha256: null, deploy_id: null })
+  const permanent = [{ deploy_id: deployId, manifest_sha256: await storeFiles(empty.cas, {}), generation: 1 }]
+  await empty.publish('site', {}, { ...names, manifest_sha256: null, deploy_id: null, permanent })
   const stack = opened.move()
   return { full: full.port, empty: empty.port, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }
@@ -183,7 +184,7 @@ export interface Product {
   readonly states: States
   readonly paths: readonly string[]
   readonly shapes: readonly Shape[]
-  readonly hosts: typeof hosts | readonly [(typeof hosts)[0]]
+  readonly hosts: readonly (readonly [asked: string, read: string])[]
 }
 
 /** Every combination. */
@@ -195,8 +196,14 @@ export const combine = ({ states, paths, shapes, hosts }: Product): Tried[] =>
     }),
   )
 
-/** The addresses of the preview link and of the permanent one, each in both of its forms. */
-export const previewAddresses = [previewToken, permanentTokens(deployId, 1)].flatMap((token) => [
+const addressesOf = (token: string) => [
   { host: 'preview.test', before: `/${token}` },
   { host: `${token}.preview.test`, before: '' },
-])
+]
+/** The addresses of a link in both of its forms. */
+export const previewAddresses = addressesOf(previewToken)
+export const permanentAddresses = addressesOf(permanentTokens(deployId, 1))
+
+/** The origin of the permanent link, as {@link hosts}. */
+const permanentHost = `${permanentTokens(deployId, 1)}.preview.test`
+export const permanentHosts = [[permanentHost, permanentHost]] as const

@@ -80,6 +80,12 @@ const earlierConsent: States = {
   'a visit without consent': (at) => cookies(issued(at, { consent: 0 })),
 }
 
+/** Visits that a permanent link of the site refuses. */
+export const refusedByLinks: States = {
+  'a visit at the host of the site': (at) => cookies(issued({ ...at, host: `site.${platformDomain}` })),
+  'a visit at another permanent link': (at) => cookies(issued({ ...at, host: at.host.replace(/^./, 'z') })),
+}
+
 /** Visits that only some locks refuse. */
 export const refusedBy: Readonly<Record<AccessMode, States>> = {
   password: {},

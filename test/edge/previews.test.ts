@@ -238,20 +238,32 @@ describe('the links of a closed site', () => {
     return [below, own].map((answer) => `${answer.status} ${text(answer)}`)
   }
 
-  test('E36: open without the lock', async () => {
+  test('E36: preview links open without the lock, and permanent links do not', async () => {
     await close(false, 1)
-    for (const token of [tokenOf('closed'), permanentTokens(id, 1)]) {
-      expect(await open(token)).toEqual(['200 about page', '200 about page'])
-    }
+    expect(await open(tokenOf('closed'))).toEqual(['200 about page', '200 about page'])
+    for (const answer of await open(permanentTokens(id, 1))) expect(answer).toMatch(/^401 /)
   })
 
-  test('E36: are unknown when they are closed as well', async () => {
+  test('E36: preview links are unknown when they are closed as well, and permanent links stay', async () => {
     await close(true, 2)
     const unknown = await open('a'.repeat(52))
     expect(unknown[0]).toMatch(/^404 /)
-    for (const token of [tokenOf('closed'), permanentTokens(id, 1)]) expect(await open(token)).toEqual(unknown)
+    expect(await open(tokenOf('closed'))).toEqual(unknown)
+    for (const answer of await open(permanentTokens(id, 1))) expect(answer).toMatch(/^401 /)
     await preview('closed', app, { version: 3 })
     expect(await open(tokenOf('closed'))).toEqual(['200 about page', '200 about page'])
+  })
+
+  test('E34: a permanent link sends those who open a page to a login of the site with the address of the page', async () => {
+    await close(false, 4)
+    const token = permanentTokens(id, 1)
+    const navigation = { 'sec-fetch-dest': 'document' }
+    const { status, headers } = await edge.ask('/%C3%BCn%C3%AF/?a=b&c', { host: `${token}.${host}`, headers: navigation })
+    const location = new URL(headers.location ?? '')
+    expect([status, location.origin + location.pathname]).toEqual([303, 'http://closed.plinth.test:8080/__svc/ticket'])
+    expect(Object.fromEntries(location.searchParams)).toEqual({ link: token, to: '/%C3%BCn%C3%AF/?a=b&c' })
+    const long = await edge.ask(`/?${'x'.repeat(2000)}`, { host: `${token}.${host}`, headers: navigation })
+    expect(new URL(long.headers.location ?? '').searchParams.get('to')).toBe('/')
   })
 })
 

@@ -130,7 +130,7 @@ test('every column that names an object is known to the sweeper', async () => {
   const { rows } = await sql<{ name: string }>`
     select table_name || '.' || column_name as name from information_schema.columns
     where table_schema = 'public' and column_name like '%sha256' and data_type = 'text'`.execute(w.db)
-  const hashesOfLocks = ['access_locks.bypass_sha256', 'access_codes.code_sha256']
+  const hashesOfLocks = ['access_locks.bypass_sha256', 'access_codes.code_sha256', 'access_tickets.ticket_sha256']
   const hashesOfNonces = ['messenger_connections.nonce_sha256', 'messenger_logins.nonce_sha256', 'messenger_logins.code_sha256']
   const hashesOfSecrets = [
     ...hashesOfNonces,
