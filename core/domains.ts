@@ -97,7 +97,7 @@ export function judgeA(found: readonly string[], expected: readonly string[]): A
   const wrong = found.filter((address) => !expected.includes(address))
   const wanted = expected.join(', ')
   const verdict = (ok: boolean, message: string) => ({ ok, found: [...found], expected: [...expected], message })
-  if (found.length === 0) return verdict(false, `no A record was found: add one with the value ${wanted}`)
+  if (found.length === 0) return verdict(false, `no A record that visitors can reach was found: add one with the value ${wanted}`)
   if (wrong.length === found.length) return verdict(false, `the A record points to ${wrong.join(', ')}: change it to ${wanted}`)
   if (wrong.length > 0)
     return verdict(false, `some visitors are sent elsewhere: remove the A record ${wrong.join(', ')} and keep ${wanted}`)

@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { openResolver, type Resolver } from '../dns/resolver.ts'
 import { dnsServers } from '../dns/servers.ts'
 import { request } from '../http.ts'
-import { isPublicAddress } from '../net/public-address.ts'
+import { isPublicAddress, mayBeInternal } from '../net/public-address.ts'
 import { acmeAccount, challengePath } from './account.ts'
 
 export interface PreflightResult {
@@ -61,8 +61,11 @@ export function createPreflightCheck({ resolver, servingIps, httpPort, thumbprin
     const failed = found.find((lookup) => lookup.kind === 'failed')
     const addresses = found.flatMap((lookup) => (lookup.kind === 'found' ? lookup.records : []))
     if (failed) return { ok: false, message: `the address of ${name} could not be looked up: ${failed.reason}` }
-    if (addresses.length === 0) return { ok: false, message: `${name} has no A record: add one that leads to this platform` }
-    const asked = addresses.slice(0, maxAddresses)
+    // the name may be one of the network of the platform, which its users must not learn
+    const shown = addresses.filter((address) => isAllowed(address) || !mayBeInternal(address))
+    if (shown.length === 0)
+      return { ok: false, message: `${name} has no A record that visitors can reach: add one that leads to this platform` }
+    const asked = shown.slice(0, maxAddresses)
     const problems = await Promise.all(asked.map((address) => problemAt(name, address, signal)))
     signal?.throwIfAborted()
     const problem = problems.find((one) => one !== undefined)

@@ -25,7 +25,10 @@ async function outcomeOf(asked: RepositoryRequest): Promise<Outcome> {
   try {
     return { fetched: await fetchRepository(asked) }
   } catch (error) {
-    if (error instanceof GitError) return { refused: { reason: error.reason, message: error.message } }
+    if (error instanceof GitError) {
+      const { reason, message, refusedName } = error
+      return { refused: { reason, message, refusedName } }
+    }
     return { broken: String((error as Error).stack ?? error) }
   }
 }

@@ -4,6 +4,7 @@ import { chown, lstat, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/prom
 import { getCompileCacheDir } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { RefusedName } from '../net/fetch-error.ts'
 import type { FetchedSource, RepositoryRequest } from './fetch-repository.ts'
 import { GitError, type GitFailure } from './git-error.ts'
 import { defaultGitLimits, type GitLimits } from './limits.ts'
@@ -19,7 +20,9 @@ export interface FetchRequest extends Omit<RepositoryRequest, 'limits' | 'workDi
 /** The child's message over its channel. */
 export type Outcome =
   | { readonly fetched: FetchedSource }
-  | { readonly refused: { readonly reason: GitFailure; readonly message: string } }
+  | {
+      readonly refused: { readonly reason: GitFailure; readonly message: string; readonly refusedName?: RefusedName | undefined }
+    }
   | { readonly broken: string }
 
 /** A process that reads one untrusted repository, as a user and in a folder of its own. Disposing ends it and removes the folder. */
@@ -105,7 +108,10 @@ async function ask(
 }
 
 function read(outcome: Outcome): FetchedSource {
-  if ('refused' in outcome) throw new GitError(outcome.refused.reason, outcome.refused.message)
+  if ('refused' in outcome) {
+    const { reason, message, refusedName } = outcome.refused
+    throw new GitError(reason, message, refusedName)
+  }
   if ('broken' in outcome) throw new Error(`the process that fetches repositories failed: ${outcome.broken}`)
   return outcome.fetched
 }

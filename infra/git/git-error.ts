@@ -1,5 +1,5 @@
 import { AppError, type ErrorKind } from '../../core/errors.ts'
-import { FetchError, type FetchFailure } from '../net/fetch-error.ts'
+import { FetchError, type FetchFailure, type RefusedName } from '../net/fetch-error.ts'
 
 export type GitFailure =
   | FetchFailure
@@ -29,10 +29,12 @@ function kindOf(reason: GitFailure): ErrorKind {
 /** Why a repository was not fetched, for its owner. `unavailable` kinds may pass by themselves; the others need the owner. */
 export class GitError extends AppError {
   readonly reason: GitFailure
+  readonly refusedName: RefusedName | undefined
 
-  constructor(reason: GitFailure, message: string) {
+  constructor(reason: GitFailure, message: string, refusedName?: RefusedName) {
     super(kindOf(reason), message)
     this.reason = reason
+    this.refusedName = refusedName
   }
 }
 
@@ -40,5 +42,5 @@ export class GitError extends AppError {
 export function gitErrorOf(error: unknown): unknown {
   if (!(error instanceof FetchError)) return error
   if (error.reason === 'too_large') return new GitError('too_large', `the repository is too large: ${error.message}`)
-  return new GitError(error.reason, `the repository cannot be fetched: ${error.message}`)
+  return new GitError(error.reason, `the repository cannot be fetched: ${error.message}`, error.refusedName)
 }

@@ -1,15 +1,20 @@
 export type FetchFailure =
-  /** Requests to the address are not allowed. */
+  /** Requests to the address are not allowed, or the name has no public address. */
   'forbidden' | 'unreachable' | 'tls' | 'redirect' | 'too_large' | 'timeout'
+
+/** Why a name was refused. For the log of the operator only: it would tell users which names the network of the platform has. */
+export type RefusedName = 'unknown_name' | 'not_public'
 
 /** Why a guarded request has no answer. The message may be shown to users; it holds neither credentials nor addresses behind a name. */
 export class FetchError extends Error {
   override readonly name = 'FetchError'
   readonly reason: FetchFailure
+  readonly refusedName: RefusedName | undefined
 
-  constructor(reason: FetchFailure, message: string, options?: ErrorOptions) {
+  constructor(reason: FetchFailure, message: string, options?: ErrorOptions & { readonly refusedName?: RefusedName }) {
     super(message, options)
     this.reason = reason
+    this.refusedName = options?.refusedName
   }
 }
 
@@ -27,8 +32,6 @@ export function translated(error: unknown, { host }: URL, { deadline, timeoutMs,
   if (deadline.aborted) return new FetchError('timeout', `${host} took longer than ${timeoutMs / 1000} s`)
   const { code = '', message } = error as NodeJS.ErrnoException
   if (ownFaults.has(code)) return error
-  if (code === 'ENOTFOUND' || code === 'EAI_NODATA')
-    return new FetchError('unreachable', `the host ${host} does not exist`, { cause: error })
   if (isTls(code)) {
     return new FetchError('tls', `no secure connection to ${host}: ${tlsReasons[code] ?? `the TLS handshake failed (${code})`}`, {
       cause: error,

@@ -1,7 +1,8 @@
 import type { LookupAddress } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { FetchError } from './fetch-error.ts'
+import { FetchError, type RefusedName } from './fetch-error.ts'
+import { untilRefusal } from './refusal-time.ts'
 
 /** All addresses of a name. */
 export type LookUp = (host: string) => Promise<readonly LookupAddress[]>
@@ -16,13 +17,16 @@ export interface Admission {
   readonly lookUp: LookUp
   readonly isPublic: (address: string) => boolean
   readonly signal: AbortSignal
+  /** The refusal of a name takes a multiple of it. */
+  readonly refusalMs: number | undefined
 }
 
 const hostName = /^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/
 
 /**
- * Makes sure that a request may go to this address, and pins the addresses of its name, which are the only ones to connect to.
- * @throws FetchError `forbidden`, or `unreachable` when the name has no address
+ * Makes sure that a request may go to this address, and pins the addresses of its name, which are the only ones to connect to. Names that are
+ * unknown and names with a private address are refused alike, so that users do not learn what the network of the platform has.
+ * @throws FetchError `forbidden`
  */
 export async function admitUrl(url: URL, admission: Admission): Promise<readonly LookupAddress[]> {
   const { allowPrivate, ports, isPublic } = admission
@@ -37,28 +41,45 @@ export async function admitUrl(url: URL, admission: Admission): Promise<readonly
 
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const family = isIP(host)
-  const addresses = family > 0 ? [{ address: host, family }] : await pinned(host, admission)
-  if (!allowPrivate && !addresses.every(({ address }) => isPublic(address))) {
+  if (family === 0) return await admitName(host, admission)
+  if (!allowPrivate && !isPublic(host)) {
     throw new FetchError(
       'forbidden',
-      `${host} does not have public addresses only; private networks are not reached from here, unless the operator permits it`,
+      `${host} is not a public address; private networks are not reached from here, unless the operator permits it`,
     )
   }
-  return addresses
+  return [{ address: host, family }]
 }
 
-async function pinned(host: string, { pins, lookUp, signal }: Admission): Promise<readonly LookupAddress[]> {
+async function admitName(host: string, admission: Admission): Promise<readonly LookupAddress[]> {
+  const { allowPrivate, isPublic, signal, refusalMs } = admission
   if (!hostName.test(host) || host.length > 253) throw new FetchError('forbidden', `${host} is not a host name`)
+  const startedAtMs = performance.now()
+  const addresses = await pinned(host, admission)
+  if (addresses.length > 0 && (allowPrivate || addresses.every(({ address }) => isPublic(address)))) return addresses
+  if (allowPrivate) throw new FetchError('unreachable', `the host ${host} does not exist, or has no address`)
+  await untilRefusal(startedAtMs, refusalMs, signal)
+  const refusedName: RefusedName = addresses.length > 0 ? 'not_public' : 'unknown_name'
+  throw new FetchError(
+    'forbidden',
+    `the host ${host} has no public address: check its name; private networks are not reached from here, unless the operator permits it`,
+    { refusedName },
+  )
+}
+
+/** The addresses of a name; none when it is unknown. */
+async function pinned(host: string, { pins, lookUp, signal }: Admission): Promise<readonly LookupAddress[]> {
   let addresses = pins.get(host)
   if (!addresses) {
-    addresses = lookUp(host)
+    addresses = lookUp(host).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOTFOUND' || error.code === 'EAI_NODATA') return []
+      throw error
+    })
     // callers that await it get the failure
     addresses.catch(() => undefined)
     pins.set(host, addresses)
   }
-  const found = await Promise.race([addresses, aborted(signal)])
-  if (found.length === 0) throw new FetchError('unreachable', `the host ${host} has no address`)
-  return found
+  return await Promise.race([addresses, aborted(signal)])
 }
 
 const aborted = (signal: AbortSignal) =>

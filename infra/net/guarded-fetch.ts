@@ -24,6 +24,8 @@ export interface GuardedOptions {
   readonly lookUp?: LookUp
   /** Replaces the check of addresses in tests, which have no public address. */
   readonly isPublic?: (address: string) => boolean
+  /** How long the refusal of a name takes, or a multiple of it; 1 s. */
+  readonly refusalMs?: number
 }
 
 export interface GuardedRequest {
@@ -59,12 +61,12 @@ const connectMs = 10_000
 const usualSilenceMs = 30_000
 
 /**
- * Makes requests to untrusted URLs. A name is resolved once in the life of the client; it is refused when any of its addresses is not public,
+ * Makes requests to untrusted URLs. A name is resolved once in the life of the client; it is refused like an unknown one when any of its addresses is not public,
  * and connections go to these addresses only. https on port 443, no cookies, no proxy.
  */
 export function openGuardedClient(options: GuardedOptions): GuardedClient {
   const { allowPrivate, ports = [], ca, timeoutMs, silenceMs = usualSilenceMs } = options
-  const { lookUp = lookUpBySystem, isPublic = isPublicAddress } = options
+  const { lookUp = lookUpBySystem, isPublic = isPublicAddress, refusalMs } = options
   const deadline = AbortSignal.timeout(timeoutMs)
   const signal = options.signal ? AbortSignal.any([options.signal, deadline]) : deadline
   const pins = new Map<string, Promise<readonly LookupAddress[]>>()
@@ -81,7 +83,7 @@ export function openGuardedClient(options: GuardedOptions): GuardedClient {
 
   async function send(url: URL, asked: GuardedRequest, authorization: string | undefined): Promise<IncomingMessage> {
     try {
-      const addresses = await admitUrl(url, { allowPrivate, ports: [443, ...ports], pins, lookUp, isPublic, signal })
+      const addresses = await admitUrl(url, { allowPrivate, ports: [443, ...ports], pins, lookUp, isPublic, signal, refusalMs })
       checked.set(url.hostname, addresses)
       const sent = {
         method: asked.method ?? 'GET',

@@ -50,3 +50,19 @@ export function isPublicAddress(address: string): boolean {
   if (family === 4) return !notPublic.check(address, 'ipv4')
   return family === 6 && !address.includes('%') && globalUnicast.check(address, 'ipv6') && !notPublic.check(address, 'ipv6')
 }
+
+// they belong to no network
+const documentation = new BlockList()
+for (const [network, prefix] of [
+  ['192.0.2.0', 24],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+] as const) {
+  documentation.addSubnet(network, prefix, 'ipv4')
+}
+documentation.addSubnet('2001:db8::', 32, 'ipv6')
+documentation.addSubnet('3fff::', 20, 'ipv6')
+
+/** Whether an address may be one of the network of this platform, so that users must not learn which names have it. */
+export const mayBeInternal = (address: string): boolean =>
+  !isPublicAddress(address) && !documentation.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6')

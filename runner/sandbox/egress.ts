@@ -3,6 +3,7 @@ import { connect, isIP, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createServer } from '../../infra/http.ts'
 import { isPublicAddress } from '../../infra/net/public-address.ts'
+import { untilRefusal } from '../../infra/net/refusal-time.ts'
 
 export interface EgressPolicy {
   /** Lower-case names that builds reach wherever they resolve to: registries and their mirrors. */
@@ -46,10 +47,12 @@ export async function judgeEgress(authority: string, policy: EgressPolicy): Prom
   if (host === '') return refused('not a host and port')
   if (Number(portText) !== policy.port) return refused(`builds reach port ${policy.port} only`)
   const named = policy.namedHosts.has(host)
-  const [first, ...others] = isIP(host) ? [host] : await policy.resolve(host, named).catch(() => [])
-  if (first === undefined) return refused('the name does not resolve')
-  const addresses = [first, ...others] as const
-  return named || addresses.every(isPublicAddress) ? { allowed: true, addresses } : refused('not at a public address')
+  const isAddress = isIP(host) > 0
+  const [first, ...others] = isAddress ? [host] : await policy.resolve(host, named).catch(() => [])
+  if (first !== undefined && (named || [first, ...others].every(isPublicAddress)))
+    return { allowed: true, addresses: [first, ...others] }
+  // the same for an unknown name, so that builds do not learn which names the network of the platform has
+  return refused(isAddress ? 'not at a public address' : 'the name has no public address')
 }
 
 export interface Egress extends AsyncDisposable {
@@ -112,8 +115,10 @@ export function openEgress(options: EgressOptions): Egress {
   }
 
   async function tunnel(authority: string, client: Duplex, head: Buffer): Promise<void> {
+    const startedAtMs = performance.now()
     const verdict = await judgeEgress(authority, policy)
     if (!verdict.allowed) {
+      await untilRefusal(startedAtMs)
       refuse(authority, verdict.reason)
       client.end(`HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\n\r\nblocked: ${verdict.reason}\n`)
       return

@@ -67,8 +67,8 @@ export function judgeAddresses(a: Lookup<string>, expected: readonly string[]) {
 
 export function judgeAaaa(aaaa: Lookup<string>, expected: readonly string[]): Diagnosis | undefined {
   if (aaaa.kind === 'failed') return undefined
-  const found = recordsOf(aaaa).map(plainIpv6)
-  const wrong = found.filter((address) => !expected.map(plainIpv6).includes(address))
+  const found = recordsOf(aaaa).map(plainAddress)
+  const wrong = found.filter((address) => !expected.map(plainAddress).includes(address))
   if (wrong.length > 0)
     return diagnosis(
       'aaaa',
@@ -118,5 +118,5 @@ export function judgeCaa(caa: Lookup<CaaRecord>, issuers: readonly string[], isW
   )
 }
 
-/** The canonical form of an address (RFC 5952), as in URLs. */
-const plainIpv6 = (address: string) => URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address
+/** The canonical form of an address, for IPv6 that of RFC 5952, as in URLs. */
+export const plainAddress = (address: string) => URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address

@@ -2,8 +2,9 @@ import { isIPv4, isIPv6 } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { type ARecordVerdict, challengeAlias, challengeName, type Diagnosis, verificationName } from '../../core/domains.ts'
 import type { Config } from '../../infra/config.ts'
-import { openResolver } from '../../infra/dns/resolver.ts'
+import { type Lookup, openResolver } from '../../infra/dns/resolver.ts'
 import { dnsServers } from '../../infra/dns/servers.ts'
+import { mayBeInternal } from '../../infra/net/public-address.ts'
 import {
   judgeAaaa,
   judgeAddresses,
@@ -13,6 +14,7 @@ import {
   judgeOwnership,
   judgeServers,
   type Ownership,
+  plainAddress,
 } from './diagnoses.ts'
 import { type LookUpParts, openLookUpParts } from './look-up-parts.ts'
 
@@ -46,7 +48,7 @@ export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUp
   async function lookAtAlias(domain: string, host: string) {
     if (host === domain) {
       const cname = await resolver.lookup(host, 'CNAME')
-      return (aRecordOk: boolean) => judgeAlias(cname, aRecordOk)
+      return (aRecordOk: boolean, isHidden: boolean) => judgeAlias(isHidden ? { kind: 'absent' } : cname, aRecordOk)
     }
     const name = challengeName(domain)
     const cname = zone === undefined ? undefined : await resolver.lookup(name, 'CNAME')
@@ -68,17 +70,30 @@ export function openDomainLookUp(config: Config, parts: LookUpParts = openLookUp
       checkReach && !isWildcard ? reach(host, checkReach) : undefined,
     ])
     const { ownership, txt: proof } = judgeOwnership(txt, domain, verification_token)
-    const a_record = judgeAddresses(a, addresses)
+    const [shownA, shownAaaa] = [withoutInternal(a, addresses), withoutInternal(aaaa, addresses6)]
+    const a_record = judgeAddresses(shownA, addresses)
     const diagnostics = [
       proof,
-      judgeAaaa(aaaa, addresses6),
-      judgeCname(a_record.ok),
+      judgeAaaa(shownAaaa, addresses6),
+      judgeCname(a_record.ok, shownA !== a || shownAaaa !== aaaa),
       judgeCaa(caa, issuers, isWildcard),
       judgeServers(txt, servers.length),
       port80,
     ].filter((diagnosis) => diagnosis !== undefined && diagnosis !== false)
     return { ownership, message: proof.message, a_record, diagnostics }
   }
+}
+
+/**
+ * The records without the addresses that only the network of the platform has: the name servers of the platform may know names that others do not,
+ * and a user can add any name. Nothing distinguishes a name with such addresses alone from an unknown one.
+ */
+function withoutInternal(found: Lookup<string>, serving: readonly string[]): Lookup<string> {
+  if (found.kind !== 'found') return found
+  const own = serving.map(plainAddress)
+  const records = found.records.filter((address) => own.includes(plainAddress(address)) || !mayBeInternal(address))
+  if (records.length === found.records.length) return found
+  return records.length === 0 ? { kind: 'absent' } : { kind: 'found', records }
 }
 
 async function reach(name: string, checkReach: NonNullable<LookUpParts['checkReach']>): Promise<Diagnosis> {

@@ -45,7 +45,8 @@ export function openDefaultBranchFinder(config: Config, log: Logger): FindDefaul
       return found === undefined || branchProblem(found) !== undefined ? fallback : found
     } catch (error) {
       // a message of a GitError holds no secret; what isomorphic-git throws may quote the server
-      log.info({ project_id, reason: (error as { reason?: string }).reason ?? (error as Error).name }, 'default branch not found')
+      const { reason, refusedName, name } = error as Error & { reason?: string; refusedName?: string }
+      log.info({ project_id, reason: refusedName ?? reason ?? name }, 'default branch not found')
       return fallback
     }
   }

@@ -199,3 +199,41 @@ describe('port 80', () => {
     })
   })
 })
+
+describe('names that only the network of the platform has', () => {
+  const names: [string, (name: string) => void][] = [
+    ['a private address', (name) => zone.set('A', name, '10.0.0.7')],
+    ['the address of the metadata service', (name) => zone.set('A', name, '169.254.169.254')],
+    ['a loopback address', (name) => zone.set('A', name, '127.0.0.9')],
+    ['a shared address', (name) => zone.set('A', name, '100.64.0.9')],
+    ['a private IPv6 address', (name) => zone.set('AAAA', name, 'fd00::7')],
+    ['a mapped address', (name) => zone.set('AAAA', name, '::ffff:10.0.0.7')],
+    [
+      'an alias',
+      (name) => {
+        zone.set('CNAME', name, 'db-primary.internal.example')
+        zone.set('A', 'db-primary.internal.example', '192.168.3.4')
+      },
+    ],
+  ]
+  /** With the checks that the platform has in production. */
+  const lookUpOf = (domain: string) => openDomainLookUp(w.config)({ domain, verification_token: 'token' })
+  const newName = () => `d${randomBytes(5).toString('hex')}.corp.example`
+
+  test.each(names)('look like unknown names: %s', async (_what, give) => {
+    const [known, unknown] = [newName(), newName()]
+    give(known)
+    const [found, absent] = await Promise.all([lookUpOf(known), lookUpOf(unknown)])
+    expect(JSON.parse(JSON.stringify(found).replaceAll(known, unknown))).toEqual(JSON.parse(JSON.stringify(absent)))
+  })
+
+  test('do not hide the public addresses of a name, nor those of this platform', async () => {
+    const domain = newName()
+    zone.set('A', domain, '10.0.0.7', '1.1.1.1', '198.51.100.7', '127.0.0.1')
+    expect((await openDomainLookUp(w.config, {})({ domain, verification_token: 'token' })).a_record.found.toSorted()).toEqual([
+      '1.1.1.1',
+      '127.0.0.1',
+      '198.51.100.7',
+    ])
+  })
+})

@@ -468,6 +468,13 @@ describe('checks 65, 66: private addresses', () => {
     await expect(findDefaultBranch({ ...look(url), allowPrivate: false })).rejects.toMatchObject({ reason: 'forbidden' })
   })
 
+  test('a name with a private address is refused in the words for an unknown one', async () => {
+    expect(await refusal('https://localhost/a.git', { allowPrivate: false })).toMatchObject({
+      reason: 'forbidden',
+      message: expect.stringContaining('the host localhost has no public address: check its name'),
+    })
+  })
+
   test('a DNS answer that changes between refs and pack is not seen: the pack comes from the same address', async () => {
     const server = stack.use(await startGitServer({ tls: true }))
     server.repository('site').pushFiles({ 'index.html': 'hi' })

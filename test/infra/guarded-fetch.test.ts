@@ -7,7 +7,7 @@ import { type GuardedClient, type GuardedOptions, openGuardedClient } from '../.
 import { type Canaries, openCanaries } from '../canaries.ts'
 import { selfSigned } from './self-signed.ts'
 
-const base: GuardedOptions = { allowPrivate: false, timeoutMs: 10_000 }
+const base: GuardedOptions = { allowPrivate: false, timeoutMs: 10_000, refusalMs: 1 }
 const loose: GuardedOptions = { ...base, allowPrivate: true }
 const at = (address: string) => ({ address, family: address.includes(':') ? 6 : 4 })
 const ask = (client: GuardedClient, url: string, own = {}) => client.request({ url, maxBytes: 10_000, maxRedirects: 3, ...own })
@@ -220,6 +220,49 @@ describe('redirects', () => {
   })
 })
 
+describe('a name of the network of the platform', () => {
+  const failing = (code: string) => () => Promise.reject(Object.assign(new Error('x'), { code }))
+  const names: [string, NonNullable<GuardedOptions['lookUp']>, string][] = [
+    ['is unknown', failing('ENOTFOUND'), 'unknown_name'],
+    ['has no records', failing('EAI_NODATA'), 'unknown_name'],
+    ['has no addresses', async () => [], 'unknown_name'],
+    ['has a private address', async () => [at('10.0.0.7')], 'not_public'],
+    ['has the address of the metadata service', async () => [at('169.254.169.254')], 'not_public'],
+    ['has the address of this machine', async () => [at('::1')], 'not_public'],
+    ['has a public and a private address', async () => [at('1.1.1.1'), at('10.0.0.7')], 'not_public'],
+  ]
+  const refusalOf = async (lookUp: GuardedOptions['lookUp'], own: Partial<GuardedOptions> = {}) => {
+    await using client = openGuardedClient({ ...base, ...(lookUp && { lookUp }), ...own })
+    return await ask(client, 'https://db.internal/').catch((error: unknown) => error as any)
+  }
+
+  test.each(names)('that %s is refused in the same words as one that is unknown', async (_what, lookUp, refusedName) => {
+    const unknown = await refusalOf(failing('ENOTFOUND'))
+    const refused = await refusalOf(lookUp)
+    expect([refused.reason, refused.message]).toEqual([unknown.reason, unknown.message])
+    expect(refused.message).not.toMatch(/10\.0|169|::1/)
+    // the operator sees why
+    expect(refused.refusedName).toBe(refusedName)
+  })
+
+  test('takes as long as an unknown one, however long the look-ups take', async () => {
+    const after = (ms: number, lookUp: NonNullable<GuardedOptions['lookUp']>) => async (host: string) => {
+      await new Promise((resolve) => setTimeout(resolve, ms))
+      return await lookUp(host)
+    }
+    const slow = names.map(([, lookUp], i) => after(40 * i, lookUp))
+    const times = await Promise.all(
+      slow.map(async (lookUp) => {
+        const startedAt = performance.now()
+        await refusalOf(lookUp, { refusalMs: 1000 })
+        return performance.now() - startedAt
+      }),
+    )
+    expect(Math.min(...times)).toBeGreaterThan(980)
+    expect(Math.max(...times) - Math.min(...times)).toBeLessThan(150)
+  })
+})
+
 function sendHeadInDrips({ socket }: ServerResponse): void {
   socket?.write('HTTP/1.1 200 OK\r\n')
   const dripping = setInterval(() => socket?.write('x: y\r\n'), 100)
@@ -281,7 +324,7 @@ describe('limits', () => {
       message: expect.stringContaining('ECONNREFUSED'),
     })
     await expect(ask(client, 'http://gone.example/')).rejects.toThrow('the host gone.example does not exist')
-    await expect(ask(client, 'http://none.example/')).rejects.toThrow('the host none.example has no address')
+    await expect(ask(client, 'http://none.example/')).rejects.toThrow('the host none.example does not exist')
   })
 })
 

@@ -178,10 +178,12 @@ describe('issueCertificate', () => {
     }
     const bare = await addDomain()
     platform.zone.set('A', bare.domain)
-    expect(await errorOf(bare)).toBe(`${bare.domain} has no A record: add one that leads to this platform`)
+    expect(await errorOf(bare)).toBe(
+      `${bare.domain} has no A record that visitors can reach: add one that leads to this platform`,
+    )
     const elsewhere = await addDomain(undefined, '127.0.0.9')
     expect(await errorOf(elsewhere)).toBe(
-      `${elsewhere.domain} has the address 127.0.0.9, which no visitor can reach; every address of the domain must lead to this platform, on port 80`,
+      `${elsewhere.domain} has no A record that visitors can reach: add one that leads to this platform`,
     )
     const forbidden = await addDomain()
     platform.zone.set('CAA', forbidden.domain, 'issue other.example')

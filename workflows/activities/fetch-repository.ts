@@ -73,6 +73,8 @@ export function createFetchActivities(deps: FetchActivityDeps): FetchActivities 
       return await fetched(run, git, amounts(found))
     } catch (error) {
       if (signal.aborted || !(error instanceof GitError)) throw error
+      const { reason, refusedName } = error
+      log.info({ ...run, site_id: asked.site_id, reason: refusedName ?? reason }, 'repository not fetched')
       if (error.kind !== 'unavailable' || tries >= maxTries) return await refuse(line, error.message)
       await line(error.message)
       return await fetchLater(run, asked.project_id, error.message, firstPauseMs * 2 ** (tries - 1))

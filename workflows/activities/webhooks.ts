@@ -21,7 +21,7 @@ const maxErrorLength = 300
 export function createWebhookActivities(services: Services): WebhookActivities {
   const { db, config, keyring, freshness, clock, log } = services
 
-  async function post(url: string, headers: Record<string, string>, body: string): Promise<DeliveryResult> {
+  async function post({ webhook_id, url }: Message, headers: Record<string, string>, body: string): Promise<DeliveryResult> {
     const { allowPrivate } = config.webhooks
     await using client = openGuardedClient({ allowPrivate, timeoutMs, signal: cancellationSignal() })
     const begun = performance.now()
@@ -37,6 +37,7 @@ export function createWebhookActivities(services: Services): WebhookActivities {
       return ended(status, isDelivered(status) ? null : failureOf(status))
     } catch (error) {
       if (!(error instanceof FetchError)) throw error
+      if (error.refusedName) log.info({ refused: error.refusedName, webhook_id }, 'name of a webhook refused')
       return ended(null, error.message)
     }
   }
@@ -55,13 +56,13 @@ export function createWebhookActivities(services: Services): WebhookActivities {
     async sendDelivery({ delivery_id, project_id }) {
       const message = await findMessage(db, delivery_id)
       if (!message) return { status: null, duration_ms: 0, error: 'the webhook is disabled or gone' }
-      const { webhook_id, url, secret_sealed, event_id, type, created_at } = message
+      const { webhook_id, secret_sealed, event_id, type, created_at } = message
       await freshness.untilServed(shownBy(message), cancellationSignal)
       const data = await dataOf(message, project_id)
       const body = JSON.stringify({ type, timestamp: created_at.toISOString(), data })
       const secret = open(keyring, secret_sealed, secretOf(webhook_id))
       const signed = signatureHeaders(secret, { id: messageId(event_id), sentAt: clock(), body })
-      const result = await post(url, { 'content-type': 'application/json', 'user-agent': 'Plinth-Webhooks', ...signed }, body)
+      const result = await post(message, { 'content-type': 'application/json', 'user-agent': 'Plinth-Webhooks', ...signed }, body)
       // the error may name the host
       log.info({ delivery_id, webhook_id, status: result.status, duration_ms: result.duration_ms }, 'webhook called')
       return result

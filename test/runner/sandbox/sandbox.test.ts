@@ -168,7 +168,7 @@ describe('a build', () => {
     expect(seen).toMatch(/^direct (ENETUNREACH|EHOSTUNREACH) (ENETUNREACH|EHOSTUNREACH) (EAI_AGAIN|ENOTFOUND)$/m)
     expect(seen).toContain('relayed 403 403 403 403')
     expect(seen).toContain('blocked: 169.254.169.254:443 (not at a public address)')
-    expect(seen).toContain('blocked: localhost:443 (the name does not resolve)')
+    expect(seen).toContain('blocked: localhost:443 (the name has no public address)')
     expect(seen).toContain('blocked: 1.1.1.1:25 (builds reach port 443 only)')
   })
 
