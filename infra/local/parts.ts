@@ -10,6 +10,7 @@ import { prepareDatabase } from './prepare-database.ts'
 import { endVisitsAfterRestore } from './restored.ts'
 import { type Start, supervise } from './supervisor.ts'
 import { startTemporal } from './temporal.ts'
+import { chooseUiAddress, openTemporalUi } from './temporal-ui.ts'
 import { type FindToolOptions, findTool } from './tools.ts'
 
 /** In the order in which they are started; they are stopped from the last to the first, so that nothing ends before what needs it. */
@@ -68,11 +69,13 @@ export function openParts(prepared: Prepared, resources: AsyncDisposableStack, o
 
     async temporal() {
       if (config.temporal.address !== undefined) return config.temporal
+      const ui = await chooseUiAddress()
+      running.stores.push(await openTemporalUi(ports.temporalUi, ui))
       const server = {
         binary: await findTool('temporal', tools),
         dbFile: join(config.dataDir, 'temporal', 'temporal.db'),
         port: ports.temporal,
-        uiPort: ports.temporalUi,
+        ui,
         searchAttributes,
         logFile: join(logDir, 'temporal.log'),
       }

@@ -31,6 +31,27 @@ export async function freePort(preferred?: number): Promise<number> {
   return port
 }
 
+/** Ports above 1023 to which no browser connects, whatever name a page has for the address: bad ports of the Fetch standard. */
+const portsWithoutBrowsers = [
+  6669, 6668, 6667, 6666, 6665, 6697, 6679, 10_080, 6566, 4190, 4045, 3659, 1719, 1720, 1723, 5060, 5061, 2049, 6000,
+]
+
+/** A free port that no browser connects to, not always the same; undefined when all of them are taken. */
+export async function portWithoutBrowsers(host = '127.0.0.1'): Promise<number | undefined> {
+  const first = randomInt(portsWithoutBrowsers.length)
+  const ports = [...portsWithoutBrowsers.slice(first), ...portsWithoutBrowsers.slice(0, first)]
+  for (const port of ports) if (await isPortFree(port, host)) return port
+  return undefined
+}
+
+/**
+ * A loopback address that is hard to guess. Linux answers on all of 127.0.0.0/8; other systems have 127.0.0.1 only, which is the answer there.
+ */
+export async function privateLoopbackAddress(): Promise<string> {
+  const address = ['127', randomInt(1, 255), randomInt(1, 255), randomInt(1, 255)].join('.')
+  return (await canBind(address)) ? address : '127.0.0.1'
+}
+
 /** The addresses of PLINTH_LISTEN, as in `[::1]`, without those of a protocol that this machine has switched off. */
 export async function usableAddresses(addresses: readonly string[]): Promise<string[]> {
   const usable = await Promise.all(addresses.map(async (address) => address === '' || (await canBind(withoutBrackets(address)))))

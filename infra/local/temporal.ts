@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { request } from '../http.ts'
 import { lastLines, type OnSpawn, startChild } from './child.ts'
-import { freePort } from './ports.ts'
+import { freePort, portWithoutBrowsers } from './ports.ts'
+import type { SocketAddress } from './temporal-ui.ts'
 import { waitUntil } from './wait.ts'
 
 export interface TemporalOptions {
@@ -12,8 +13,8 @@ export interface TemporalOptions {
   readonly dbFile?: string
   /** Without it any free port. */
   readonly port?: number
-  /** Without it there is no web interface. */
-  readonly uiPort?: number
+  /** Where the web interface listens; without it there is none. It answers whoever reaches it, so only {@link openTemporalUi} should. */
+  readonly ui?: SocketAddress | undefined
   /** Names with their types. */
   readonly searchAttributes: Readonly<Record<string, string>>
   readonly logFile?: string
@@ -23,27 +24,44 @@ export interface TemporalOptions {
 
 export interface RunningTemporal extends AsyncDisposable {
   readonly address: string
-  readonly uiUrl?: string
   readonly pid: number
   readonly exited: Promise<string>
 }
+
+const maxTries = 3
 
 /**
  * Starts a Temporal development server on loopback and waits until its namespace answers.
  * @throws Error with the last lines of its log
  */
 export async function startTemporal(options: TemporalOptions): Promise<RunningTemporal> {
-  const { dbFile, uiPort } = options
+  for (let tries = 1; ; tries++) {
+    try {
+      return await tryStart(options)
+    } catch (error) {
+      // another program may have taken one of its ports between the choice and the use
+      if (tries === maxTries || !(error instanceof EndedError)) throw error
+    }
+  }
+}
+
+/** The server ended before it answered. */
+class EndedError extends Error {}
+
+async function tryStart(options: TemporalOptions): Promise<RunningTemporal> {
+  const { dbFile, ui } = options
   const port = options.port ?? (await freePort())
   const httpPort = await freePort()
+  // the figures of this port have no check of their own; when 19 servers run on this machine, a page could read them
+  const metricsPort = (await portWithoutBrowsers()) ?? (await freePort())
   const logFile = options.logFile ?? (dbFile === undefined ? undefined : `${dbFile}.log`)
   const child = await startChild({
     command: [
       options.binary,
       'server',
       'start-dev',
-      ...flags({ ip: '127.0.0.1', port, 'http-port': httpPort, 'log-level': 'warn' }),
-      ...(uiPort === undefined ? ['--headless'] : flags({ 'ui-port': uiPort, 'ui-ip': '127.0.0.1' })),
+      ...flags({ ip: '127.0.0.1', port, 'http-port': httpPort, 'metrics-port': metricsPort, 'log-level': 'warn' }),
+      ...(ui === undefined ? ['--headless'] : flags({ 'ui-ip': ui.host, 'ui-port': ui.port })),
       // wal: 55 workflows/s instead of 16; synchronous=1 survives a kill of the process, and PostgreSQL is the truth anyway
       ...(dbFile === undefined ? [] : flags({ 'db-filename': dbFile, 'sqlite-pragma': ['journal_mode=wal', 'synchronous=1'] })),
       ...flags({ 'search-attribute': Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`) }),
@@ -66,6 +84,10 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     stopSignal: 'SIGTERM',
     stopTimeoutMs: 5000,
   })
+  let hasEnded = false
+  void child.exited.then(() => {
+    hasEnded = true
+  })
   try {
     await waitUntil('the Temporal server', () => hasNamespace(httpPort).catch(() => false), {
       timeoutMs: 30_000,
@@ -73,15 +95,11 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     })
     if (dbFile !== undefined) await keepForAWeek(httpPort)
   } catch (error) {
+    const Failure = hasEnded ? EndedError : Error
     await child[Symbol.asyncDispose]()
-    throw new Error(`${(error as Error).message}\n${await lastLines(logFile)}`, { cause: error })
+    throw new Failure(`${(error as Error).message}\n${await lastLines(logFile)}`, { cause: error })
   }
-  const address = `127.0.0.1:${port}`
-  return {
-    ...child,
-    address,
-    ...(uiPort === undefined ? {} : { uiUrl: `http://localhost:${uiPort}` }),
-  }
+  return { ...child, address: `127.0.0.1:${port}` }
 }
 
 /** The only Host that the HTTP port answers. No browser sends it, as no name below .invalid resolves (RFC 6761). */

@@ -13,6 +13,8 @@ import { moscowDay } from '../../core/traffic-days.ts'
 import { reachableFolder } from '../../infra/local/place.ts'
 import { waitUntil } from '../../infra/local/wait.ts'
 import { startGitServer } from '../infra/git-server.ts'
+import { listeningPorts } from '../infra/listening-ports.ts'
+import { openReboundPage } from '../infra/rebound-page.ts'
 import { platformPorts } from '../ports.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -67,6 +69,12 @@ async function start(): Promise<Started> {
 async function stop(): Promise<void> {
   started.npm.kill('SIGTERM')
   await started.exited
+}
+
+/** The pid of the launcher or of one of the processes that it has started, by its name. */
+async function pidOf(name: string): Promise<number> {
+  const file = name === 'launcher' ? 'launcher.lock' : `run/${name}.json`
+  return (JSON.parse(await readFile(join(dir, 'data', file), 'utf8')) as { pid: number }).pid
 }
 
 interface Got {
@@ -339,6 +347,35 @@ describe('what visitors open is what the owner reads, a few seconds later', () =
     closed.abort()
     await expect(reading).rejects.toThrow(/aborted/)
   })
+})
+
+test('a page whose name is rebound to loopback reads nothing of ours and ends no workflow, whichever port it opens', async () => {
+  // a workflow that waits for a day
+  const { id } = await call('POST /api/v1/sites', { name: 'in the trash', subdomain: 'in-the-trash' })
+  await call(`DELETE /api/v1/sites/${id}`)
+  const waiting = async () => {
+    const query = encodeURIComponent(`ExecutionStatus="Running" AND SiteId="${id}"`)
+    const { page } = await get(`${started.line('Temporal UI')}/api/v1/namespaces/default/workflows?query=${query}`)
+    const { executions = [] } = JSON.parse(page) as { executions?: { execution: { workflowId: string } }[] }
+    return executions.map(({ execution }) => execution.workflowId)
+  }
+  await expect.poll(waiting, { timeout: 30_000 }).toHaveLength(1)
+  const [workflowId = ''] = await waiting()
+
+  const names = ['launcher', ...(await readdir(join(dir, 'data', 'run'))).map((file) => file.replace('.json', ''))]
+  const ports = (await Promise.all(names.map(async (name) => await listeningPorts(await pidOf(name))))).flat()
+  // Caddy's two, the certificates of the edge, PostgreSQL, the UI and what the Temporal server has
+  expect(ports.length).toBeGreaterThanOrEqual(8)
+  for (const { host, port } of ports) {
+    await using page = openReboundPage(host, port)
+    for (const path of ['/', '/api/v1/whoami', '/api/v1/namespaces', '/metrics', '/healthz', '/operator/v1/projects']) {
+      const read = await page.read(path)
+      expect([port, path, read === undefined || read.status >= 400]).toEqual([port, path, true])
+    }
+    const ended = await page.terminate(workflowId)
+    expect([port, ended === undefined || ended.status >= 400]).toEqual([port, true])
+  }
+  expect(await waiting()).toEqual([workflowId])
 })
 
 test('npm run project:create makes a project and prints its first key once', async () => {

@@ -4,6 +4,8 @@ export interface ListeningPort {
   /** As in /proc/net/tcp: `0100007F` is 127.0.0.1. */
   readonly address: string
   readonly port: number
+  /** The address as a connection takes it. */
+  readonly host: string
 }
 
 /** The TCP ports that a process listens on (proc(5)). */
@@ -21,7 +23,13 @@ export async function listeningPorts(pid: number): Promise<ListeningPort[]> {
       .filter((fields) => fields[3] === '0A' && inodes.has(fields[9] ?? ''))
       .map((fields) => {
         const [address = '', port = ''] = (fields[1] ?? '').split(':')
-        return { address, port: Number.parseInt(port, 16) }
+        return { address, port: Number.parseInt(port, 16), host: hostOf(address) }
       }),
   )
+}
+
+/** The bytes of an IPv4 address stand in the order of the machine; of IPv6 only the loopback address is known. */
+function hostOf(address: string): string {
+  if (address.length === 8) return Buffer.from(address, 'hex').toReversed().join('.')
+  return address === '00000000000000000000000001000000' ? '::1' : address
 }
