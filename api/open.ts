@@ -66,7 +66,7 @@ export async function openApi(config: Config): Promise<OpenedApi> {
     liveFollowers: createLiveFollowers({ db, log, clock }),
     previewTokens: createPreviewTokens(secretKey),
     permanentTokens: createPermanentTokens(secretKey),
-    resizeLogo: createLogoResizer(),
+    resizeLogo: createLogoResizer({ ...config.build, dataDir: config.dataDir, log }),
     keyring: openKeyring(secretKey),
     siteChecks: createSiteChecks(cas, stack.use(openFactsReader())),
     lookUpDomain: openDomainLookUp(config),

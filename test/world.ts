@@ -246,7 +246,7 @@ export async function world(options: WorldOptions = {}): Promise<World> {
       db,
       clockSkewMs: () => 0,
       permanentTokens: createPermanentTokens(secretKey),
-      resizeLogo: createLogoResizer(),
+      resizeLogo: createLogoResizer({ ...config.build, dataDir: dir, log }),
       logFollowers: createLogFollowers({ db, buildLogs, freshness, log }),
       liveFollowers: createLiveFollowers({ db, log, clock }, options.liveTiming),
       siteChecks: createSiteChecks(cas, factsReader),

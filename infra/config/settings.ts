@@ -369,8 +369,9 @@ export const settings = {
       name: 'PLINTH_BUILD_SANDBOX',
       schema: z.enum(['required', 'unsafe']),
       default: 'required',
-      processes: ['runner'],
-      about: '`required` refuses builds where they cannot be isolated; `unsafe` runs them without isolation.',
+      processes: ['api', 'runner'],
+      about:
+        '`required` refuses builds, and images for the pages of sites, where they cannot be isolated; `unsafe` takes them without isolation.',
     },
     egressHosts: {
       name: 'PLINTH_BUILD_EGRESS_HOSTS',
@@ -405,7 +406,7 @@ export const settings = {
       name: 'PLINTH_BUILD_BWRAP',
       schema: z.string(),
       default: 'bwrap',
-      processes: ['runner'],
+      processes: ['api', 'runner'],
       about: 'The bubblewrap program: a path, or a name on the `PATH`.',
     },
   },

@@ -1,7 +1,7 @@
 import { flushCompileCache } from 'node:module'
+import { becomeUser } from '../become-user.ts'
 import type { Outcome } from './fetch-process.ts'
 import { fetchRepository, type RepositoryRequest } from './fetch-repository.ts'
-import { becomeUser } from './fetch-user.ts'
 import { GitError } from './git-error.ts'
 
 // The process in which an untrusted repository is read. It has no settings and no environment: its input arrives over its channel, once, and

@@ -19,10 +19,3 @@ export function createFetchUsers(dir: string): () => number | undefined {
     return firstUid + range * uidsPerFolder + (started % uidsPerFolder)
   }
 }
-
-/** Gives root up for good, in every thread of this process. */
-export function becomeUser(uid: number): void {
-  process.setgroups?.([])
-  process.setgid?.(uid)
-  process.setuid?.(uid)
-}

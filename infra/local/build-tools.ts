@@ -14,14 +14,20 @@ const defaultRegistries = [
 ]
 
 /**
- * Completes the settings of builds: bubblewrap and a toolchain where the build users can reach them, and which hosts builds may reach.
+ * Completes the settings of builds: a toolchain where the build users can reach it, and which hosts builds may reach.
  * @param place the folder for what other users must reach
+ * @param preparing the path of bubblewrap
  */
-export async function prepareBuildTools(config: Config, place: string, options: FindToolOptions): Promise<Config['build']> {
+export async function prepareBuildTools(
+  config: Config,
+  place: string,
+  preparing: Promise<string>,
+  options: FindToolOptions,
+): Promise<Config['build']> {
   const inPlace = (path: string) => (path.startsWith(`${config.dataDir}/`) ? join(place, relative(config.dataDir, path)) : path)
   const [npmSettings, bwrap, toolchainDir] = await Promise.all([
     readNpmSettings(config, config.dataDir),
-    prepareBubblewrap(config, place, options),
+    preparing,
     prepareToolchain(config, inPlace(config.build.toolchainDir), options),
   ])
   const { build } = config
@@ -46,7 +52,8 @@ export async function readNpmSettings(config: Config, cwd: string): Promise<{ ho
   return { hosts: [...new Set(hosts)], caFile: typeof cafile === 'string' ? cafile : config.inherited.NODE_EXTRA_CA_CERTS }
 }
 
-async function prepareBubblewrap(config: Config, place: string, options: FindToolOptions): Promise<string> {
+/** The path of bubblewrap where the build users can reach it. */
+export async function prepareBubblewrap(config: Config, place: string, options: FindToolOptions): Promise<string> {
   if (config.build.bwrap !== 'bwrap') return config.build.bwrap
   let file: string
   try {

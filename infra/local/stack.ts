@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { prepareBuildTools } from './build-tools.ts'
+import { prepareBubblewrap, prepareBuildTools } from './build-tools.ts'
 import { openDemo } from './demo.ts'
 import { openParts, type Parts, timed } from './parts.ts'
 import { type Prepared, prepareStart } from './prepare.ts'
@@ -33,7 +33,9 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   report(await isolationLine(config.build.dir))
   const { operatorToken } = prepared.config
   const demo =
-    settings.database.url === undefined ? await timed('demo site', report, () => openDemo(config, operatorToken)) : undefined
+    settings.database.url === undefined
+      ? await timed('demo site', report, () => openDemo(config, operatorToken))
+      : undefined
   starting.signal.throwIfAborted()
   outer.removeEventListener('abort', giveUp)
   const started = stack.move()
@@ -53,14 +55,20 @@ async function startAll(
 ): Promise<Config> {
   const tools = { cacheDir: config.cacheDir, report, signal: starting.signal }
   const stores = Promise.all([parts.database(), parts.temporal()])
-  const build = timed('build tools', report, () => prepareBuildTools(config, place, tools))
+  const bubblewrap = prepareBubblewrap(config, place, tools)
+  const build = timed('build tools', report, () => prepareBuildTools(config, place, bubblewrap, tools))
   const withStores = stores.then(([url, temporal]) => ({ ...config, database: { ...config.database, url }, temporal }))
+  // the api confines the decoding of images, and does not wait for the toolchain of builds
+  const withBubblewrap = Promise.all([withStores, bubblewrap]).then(([config, bwrap]) => ({
+    ...config,
+    build: { ...config.build, bwrap },
+  }))
   const complete = Promise.all([withStores, build]).then(([config, build]) => ({ ...config, build }))
   await allOrNone(starting, [
     parts.entrance(),
     stores,
     build,
-    parts.main('api', withStores),
+    parts.main('api', withBubblewrap),
     parts.main('edge', withStores),
     parts.main('worker', withStores),
     parts.main('runner', complete),

@@ -12,7 +12,7 @@ export function settingWarnings(config: Config): string[] {
   const [ours, theirs] = [getDomain(base.hostname), getDomain(urls.platformDomain)]
   return [
     ...(build.sandbox === 'unsafe'
-      ? ['PLINTH_BUILD_SANDBOX=unsafe: BUILDS MAY RUN WITHOUT ISOLATION. Deploy only what you trust.']
+      ? ['PLINTH_BUILD_SANDBOX=unsafe: BUILDS MAY RUN, AND IMAGES BE DECODED, WITHOUT ISOLATION. Deploy only what you trust.']
       : []),
     ...(base.protocol === 'https:' && ours !== null && ours === theirs
       ? [

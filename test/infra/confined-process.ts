@@ -2,7 +2,7 @@
 // It is given as text (`node -e`), as its file lies outside of what it may read.
 
 const { uid, outside, other, code, compiled, parent } = JSON.parse(process.argv[1] ?? '')
-const { becomeUser } = await import(`${code}/infra/git/fetch-user.ts`)
+const { becomeUser } = await import(`${code}/infra/become-user.ts`)
 if (uid !== undefined) becomeUser(uid)
 const fs = await import('node:fs')
 const { spawnSync } = await import('node:child_process')
