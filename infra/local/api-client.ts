@@ -27,6 +27,8 @@ export const apiOnSocket =
       },
       timeout: 30_000,
     })
+    // one that comes after the response is seen by its reader
+    outgoing.on('error', () => undefined)
     outgoing.on('timeout', () => outgoing.destroy(new Error(`the API did not answer ${endpoint} within 30 s`)))
     outgoing.end(body === undefined ? undefined : JSON.stringify(body))
     const [response] = (await once(outgoing, 'response')) as [IncomingMessage]

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { formHtml } from '../../core/form-html.ts'
 import type { Config } from '../config.ts'
 import { request } from '../http.ts'
+import { pause } from '../pause.ts'
 import { type ApiAnswer, apiOnSocket, type CallApi } from './api-client.ts'
 import { readSecret, writeSecret } from './secrets.ts'
 import { waitUntil } from './wait.ts'
@@ -28,34 +29,87 @@ export interface Demo {
   readonly site: { readonly id: string; readonly url: string } | undefined
 }
 
+/** How long a start waits for the demo site: a worker or a store that is killed is there again long before. */
+const patienceMs = 120_000
+const retryGapMs = 250
+
+interface DemoOptions {
+  readonly report: (line: string) => void
+  /** Gives up. */
+  readonly signal: AbortSignal
+}
+
 /**
  * Makes the demo project, its key and its site through the API, as an operator would. Whatever is there is kept, so a start that was
- * killed in between is completed by the next one; a site that was deleted later is not made again.
+ * killed in between is completed by the next one; a site that was deleted later is not made again. While a part is away it is tried again.
+ * The platform runs without it too, so a failure is only reported.
+ * @returns undefined when there is no key
  */
-export async function openDemo({ sockets, dataDir }: Pick<Config, 'sockets' | 'dataDir'>, operatorToken: string): Promise<Demo> {
+export async function openDemo(
+  { sockets, dataDir }: Pick<Config, 'sockets' | 'dataDir'>,
+  operatorToken: string,
+  options: DemoOptions,
+): Promise<Demo | undefined> {
   const call = apiOnSocket(sockets.api)
   const keyFile = join(dataDir, 'demo-key')
-  const doneFile = join(dataDir, 'demo-site-id')
-  const key = await openKey(call, operatorToken, keyFile)
+  const patience = { ...options, deadline: Date.now() + patienceMs }
+  const key = await patiently(() => openKey(call, operatorToken, keyFile), patience)
+  if (key === undefined) return undefined
+  const site = await patiently(() => openSite(call, key, sockets.edge, join(dataDir, 'demo-site-id')), patience)
+  return { key, keyFile, site }
+}
+
+/** Repeats a step that fails, until it is refused or has failed for too long; then that is reported and the answer is undefined. */
+async function patiently<Result>(
+  step: () => Promise<Result>,
+  { report, signal, deadline }: DemoOptions & { readonly deadline: number },
+): Promise<Result | undefined> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await step()
+    } catch (error) {
+      signal.throwIfAborted()
+      const { message } = error as Error
+      if (error instanceof RefusedError || Date.now() > deadline) {
+        report(`the demo site is not ready: ${message}; the next start tries again`)
+        return undefined
+      }
+      if (tries === 1) report(`the demo site has to wait: ${message}`)
+    }
+    await pause(retryGapMs, signal)
+  }
+}
+
+/** An answer that another try would not change. */
+class RefusedError extends Error {}
+
+/** Undefined when the owner has deleted it. */
+async function openSite(call: CallApi, key: string, edgeSocket: string, doneFile: string): Promise<DemoSite | undefined> {
   const doneId = await readSecret(doneFile)
   const sites = expectOk(await call('GET /api/v1/sites', key)) as DemoSite[]
-  if (doneId !== undefined) return { key, keyFile, site: sites.find(({ id }) => id === doneId) }
+  if (doneId !== undefined) return sites.find(({ id }) => id === doneId)
   const site =
     sites.find((site) => site.subdomain === subdomain) ??
     (expectOk(await call('POST /api/v1/sites', key, { name: 'Plinth demo', subdomain })) as DemoSite)
-  const deploys = expectOk(await call(`GET /api/v1/sites/${site.id}/deploys`, key)) as { id: string }[]
+  const deploys = expectOk(await call(`GET /api/v1/sites/${site.id}/deploys`, key)) as { id: string; status: string }[]
   const deploy =
-    deploys[0] ?? expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles(site) }))
+    deploys.find(({ status }) => status !== 'failed') ??
+    expectOk(await call(`POST /api/v1/sites/${site.id}/deploy-files`, key, { files: await demoFiles(site) }))
   await published(call, key, deploy.id)
-  await waitUntil('the demo site', () => isServed(sockets.edge, site.url), { timeoutMs: 10_000 })
+  await waitUntil('the demo site', () => isServed(edgeSocket, site.url), { timeoutMs: 10_000 })
   await writeSecret(doneFile, site.id)
-  return { key, keyFile, site }
+  return site
 }
 
 /** The kept key when it still works, else a new one of the same project. */
 async function openKey(call: CallApi, operatorToken: string, keyFile: string): Promise<string> {
   const kept = await readSecret(keyFile)
-  if (kept !== undefined && (await call('GET /api/v1/whoami', kept)).status === 200) return kept
+  if (kept !== undefined) {
+    const answer = await call('GET /api/v1/whoami', kept)
+    if (answer.status === 200) return kept
+    // the key may be good, and a new one would take its place
+    if (isTemporary(answer)) expectOk(answer)
+  }
   const projects = expectOk(await call('GET /operator/v1/projects', operatorToken)) as { id: string; name: string }[]
   const project =
     projects.find(({ name }) => name === projectName) ??
@@ -83,15 +137,17 @@ async function published(call: CallApi, key: string, deployId: string): Promise<
       error: string | null
     }
     if (status === 'active' || status === 'superseded') return
-    if (status === 'failed') throw new Error(`the demo site was not published: ${error ?? 'no reason given'}`)
-    if (Date.now() > deadline) throw new Error(`the demo site was not published within 30 s: its deploy is still ${status}`)
+    if (status === 'failed') throw new RefusedError(`its deploy failed: ${error ?? 'no reason given'}`)
+    if (Date.now() > deadline) throw new Error(`its deploy is still ${status} after 30 s`)
     await delay(25)
   }
 }
 
 /** Whether the edge has heard of the deploy. */
 async function isServed(edgeSocket: string, url: string): Promise<boolean> {
-  const outgoing = request({ socketPath: edgeSocket, headers: { host: new URL(url).host } }).end()
+  const outgoing = request({ socketPath: edgeSocket, headers: { host: new URL(url).host }, timeout: 5000 }).end()
+  outgoing.on('error', () => undefined)
+  outgoing.on('timeout', () => outgoing.destroy(new Error('the edge did not answer within 5 s')))
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
   response.resume()
   return response.statusCode === 200
@@ -110,7 +166,11 @@ async function demoFiles({ id, form_endpoint }: DemoSite): Promise<{ path: strin
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: as in ApiAnswer
-function expectOk({ status, body }: ApiAnswer): any {
-  if (status !== 200) throw new Error(`the API answered ${status}: ${JSON.stringify(body)}`)
-  return body
+function expectOk(answer: ApiAnswer): any {
+  const { status, body } = answer
+  if (status === 200) return body
+  const message = `the API answered ${status}: ${JSON.stringify(body)}`
+  throw isTemporary(answer) ? new Error(message) : new RefusedError(message)
 }
+
+const isTemporary = ({ status }: ApiAnswer) => status >= 500 || status === 429

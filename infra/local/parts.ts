@@ -40,9 +40,10 @@ export function openParts(prepared: Prepared, resources: AsyncDisposableStack, o
 
   const running: Record<Group, AsyncDisposable[]> = { stores: [], processes: [], entrance: [] }
   for (const group of groups) resources.defer(() => disposeAll(running[group]))
+  let isServing = false
   const run = (group: Group, name: string, title: string, start: Start) =>
     timed(title, report, async () => {
-      running[group].push(await supervise(name, start, { records, report, logDir, signal }))
+      running[group].push(await supervise(name, start, { records, report, logDir, signal, isServing: () => isServing }))
     })
 
   return {
@@ -95,7 +96,10 @@ export function openParts(prepared: Prepared, resources: AsyncDisposableStack, o
 
     async main(role, completing) {
       const complete = await completing
-      await run('processes', role, role, (signal, onSpawn) => startMainProcess(role, complete, logDir, signal, onSpawn))
+      await run('processes', role, role, (signal, onSpawn) => {
+        isServing ||= role === 'api'
+        return startMainProcess(role, complete, logDir, signal, onSpawn)
+      })
     },
   }
 }

@@ -34,7 +34,7 @@ export async function startStack(settings: Config, { report, signal: outer }: St
   const { operatorToken } = prepared.config
   const demo =
     settings.database.url === undefined
-      ? await timed('demo site', report, () => openDemo(config, operatorToken))
+      ? await timed('demo site', report, () => openDemo(config, operatorToken, { report, signal: starting.signal }))
       : undefined
   starting.signal.throwIfAborted()
   outer.removeEventListener('abort', giveUp)

@@ -15,11 +15,15 @@ export interface SupervisorOptions {
   readonly logDir: string
   /** Aborted when the whole start has failed or is not wanted any more. */
   readonly signal: AbortSignal
+  /** Whether requests may have been answered by now: then a first start that fails is tried again. */
+  readonly isServing: () => boolean
 }
 
 /** Starts it once; aborting the signal stops it, also while it is starting. */
 export type Start = (signal: AbortSignal, onSpawn: OnSpawn) => Promise<Running>
 
+/** Long enough for a store that was killed in between to be there again. */
+const firstPausesMs = [1000, 2000, 4000]
 const pausesMs = [250, 500, 1000, 2000, 5000, 10_000, 30_000]
 /** After which a process counts as well again, and the next crash is followed by a short pause. */
 const steadyAfterMs = 60_000
@@ -27,13 +31,13 @@ const steadyAfterMs = 60_000
 /**
  * Starts something and keeps it running: when it ends by itself it is started again, after growing pauses, and that is said.
  * Disposing stops it for good.
- * @throws what `start` throws the first time
+ * @throws what `start` throws the first time, or the fourth time when requests may have been answered
  */
 export async function supervise(name: string, start: Start, options: SupervisorOptions): Promise<AsyncDisposable> {
   const { records, report } = options
   const stop = new AbortController()
   const stopped = AbortSignal.any([options.signal, stop.signal])
-  let current: Running | undefined = await startRecorded()
+  let current: Running | undefined = await startFirst()
   const keeping = keep()
 
   async function startRecorded(): Promise<Running> {
@@ -44,6 +48,20 @@ export async function supervise(name: string, start: Start, options: SupervisorO
       await records.remove(name)
       throw error
     }
+  }
+
+  async function startFirst(): Promise<Running> {
+    for (const pauseMs of firstPausesMs) {
+      try {
+        return await startRecorded()
+      } catch (error) {
+        if (stopped.aborted || !options.isServing()) throw error
+        report(`${name} did not start: ${(error as Error).message.trim()}; trying again in ${pauseMs / 1000} s`)
+      }
+      await pause(pauseMs, stopped)
+      stopped.throwIfAborted()
+    }
+    return await startRecorded()
   }
 
   async function keep(): Promise<void> {

@@ -186,7 +186,7 @@ describe('a child', () => {
         pids.push(child.pid)
         return child
       },
-      { records, report: (line) => lines.push(line), logDir: dir, signal: new AbortController().signal },
+      { records, report: (line) => lines.push(line), logDir: dir, signal: new AbortController().signal, isServing: () => false },
     )
     process.kill(pids[0] as number, 'SIGKILL')
     await waitUntil('the second child', () => lines.length === 2, soon)
@@ -208,10 +208,51 @@ describe('a child', () => {
         if (starts === 2) throw new Error('no memory')
         return startChild(sleeper(starts === 1 ? 0 : 600))
       },
-      { records, report: (line) => lines.push(line), logDir: dir, signal: new AbortController().signal },
+      { records, report: (line) => lines.push(line), logDir: dir, signal: new AbortController().signal, isServing: () => false },
     )
     await waitUntil('the third start', () => lines.length === 3, soon)
     expect(lines.slice(1)).toEqual(['sleeper did not start: no memory', 'sleeper runs again'])
+  })
+
+  test.each([
+    [true, ['sleeper did not start: no memory; trying again in 1 s'], 2],
+    [false, [], 1],
+  ])('whose first start fails is started again only when requests may have been answered: %s', async (isServing, said, tries) => {
+    const lines: string[] = []
+    const records = await openProcessRecords(dir)
+    let starts = 0
+    const supervising = supervise(
+      'sleeper',
+      async () => {
+        starts += 1
+        if (starts === 1) throw new Error('no memory')
+        return startChild(sleeper(600))
+      },
+      {
+        records,
+        report: (line) => lines.push(line),
+        logDir: dir,
+        signal: new AbortController().signal,
+        isServing: () => isServing,
+      },
+    )
+    const outcome = await supervising.then(
+      (service) => service[Symbol.asyncDispose]().then(() => 'it runs'),
+      (error: Error) => error.message,
+    )
+    expect([outcome, lines, starts]).toEqual([isServing ? 'it runs' : 'no memory', said, tries])
+  })
+
+  test('whose first start fails again and again ends the start after four tries', { timeout: 30_000 }, async () => {
+    const records = await openProcessRecords(dir)
+    let starts = 0
+    const fail = async () => {
+      starts += 1
+      throw new Error('no memory')
+    }
+    const options = { records, report: () => undefined, logDir: dir, signal: new AbortController().signal, isServing: () => true }
+    await expect(supervise('sleeper', fail, options)).rejects.toThrow('no memory')
+    expect(starts).toBe(4)
   })
 
   test('dies with its parent', async () => {

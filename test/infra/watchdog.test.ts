@@ -54,7 +54,13 @@ test.each(['sources', 'a bundle'])(
     const file = code === 'sources' ? program('stuck-process.ts') : await bundled('stuck-process.ts')
     const said: string[] = []
     const records = await openProcessRecords(join(dir, 'run'))
-    const options = { records, report: (line: string) => void said.push(line), logDir: dir, signal: new AbortController().signal }
+    const options = {
+      records,
+      report: (line: string) => void said.push(line),
+      logDir: dir,
+      signal: new AbortController().signal,
+      isServing: () => false,
+    }
     const pids: number[] = []
     await using _supervised = await supervise(
       'stuck',
