@@ -2,7 +2,7 @@ import { type AppError, tooManyRequests, unavailable } from '../core/errors.ts'
 import { admissionLimits } from '../core/limits.ts'
 import type { Db, ShareDatabase } from '../infra/db/database.ts'
 import { FairQueue } from '../infra/fair-queue.ts'
-import { type Budget, createBudget } from './budget.ts'
+import { type Budget, createBudget } from '../infra/limits.ts'
 
 /** Whose share of this process a request takes: its project's, or, without a key, that of the site it is for and of the client's address. */
 export interface Payer {

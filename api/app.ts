@@ -1,5 +1,6 @@
 import type { RequestListener } from 'node:http'
 import Koa, { type Context as KoaContext, type Next } from 'koa'
+import { createCounter } from '../infra/limits.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { dropBody } from './body.ts'
 import { clientNetwork } from './client-network.ts'
@@ -20,7 +21,6 @@ import { type RecordRequest, requestRecorder } from './record-request.ts'
 import { refuseUnrouted, restRouter } from './rest.ts'
 import { accessRoutes } from './visitor/access.ts'
 import { formRoutes } from './visitor/forms.ts'
-import { createPostBlocks } from './visitor/post-blocks.ts'
 import { createBlockedPosts } from './visitor/refuse-blocked.ts'
 import { testPaymentRoutes } from './visitor/test-payments.ts'
 import { gitHooks } from './webhooks/git-hooks.ts'
@@ -37,6 +37,9 @@ const operator: Caller = {
   suspended: false,
   suspended_reason: null,
 }
+
+/** Refusals of posts from one address in a minute after which further ones are refused without being looked at. */
+const maxRefusals = 60
 
 export interface ListenerDeps extends Deps {
   readonly operatorToken: string
@@ -62,7 +65,7 @@ export function createListener(deps: ListenerDeps): RequestListener {
     await guard.admit(authorizationOf(koa), clientNetwork(koa.req))
     return { ...deps, caller: operator, leaving: leavingOf(koa, deps.draining) }
   })
-  const blocks = createPostBlocks()
+  const blocks = createCounter(maxRefusals)
   const forms = formRoutes(deps, blocks)
   const access = accessRoutes(deps, deps.hostLookUpGapMs)
   const hooks = gitHooks(deps)

@@ -1,7 +1,8 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Context as Koa } from 'koa'
-import { AppError } from '../core/errors.ts'
+import { AppError, secondsUntil, tooManyRequests } from '../core/errors.ts'
 import { hashSecret, parseKey } from '../infra/crypto/project-keys.ts'
+import { createCounter } from '../infra/limits.ts'
 import { findKey, touchKey } from '../services/projects/keys.ts'
 import { clientNetwork } from './client-network.ts'
 import type { Caller, Deps } from './context.ts'
@@ -18,6 +19,20 @@ export function bearerToken(header: string | undefined): string | undefined {
 
 /** Compares in constant time, for texts of any length. */
 export const sameSecret = (a: string, b: string) => timingSafeEqual(hashSecret(a), hashSecret(b))
+
+/**
+ * Makes a function that counts a wrong credential of a sender. It throws AppError `too_many_requests` when the sender has sent more than
+ * `perMinute` within a minute. Right credentials are not counted, so they are always accepted.
+ */
+export function createWrongAttempts(perMinute: number, message: string): (sender: string) => void {
+  const counter = createCounter(perMinute)
+  return (sender) => {
+    // of the monotonic clock, which does not wait for PostgreSQL: only durations count
+    const now = new Date(performance.now())
+    const until = counter.count(sender, now)
+    if (until) throw tooManyRequests(message, secondsUntil(until, now))
+  }
+}
 
 const nobody = Buffer.alloc(32)
 

@@ -74,6 +74,8 @@ const minuteMs = 60 * secondMs
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
+/** An unpaid payment holds a seat this long. Who pays later gets in all the same. */
+export const seatHoldMs = 15 * minuteMs
 /** Nobody may begin to pay after this time, at providers that let us choose it. Stripe takes no less than half an hour. */
 export const checkoutPeriodMs = hourMs
 /** A payment that the provider has not begun by then is given up: nobody has seen its page. */

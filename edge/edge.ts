@@ -20,7 +20,7 @@ import { openTraffic } from './traffic/traffic.ts'
 
 /**
  * Visitors send no bodies. A visitor who reads nothing for a minute holds an open file and at most 128 KiB, or 512 KiB for up to 64 visitors
- * who kept up before. `address-limit.ts` limits the requests and the large files that one address has under way at once. Caddy in front has the
+ * who kept up before. `clients.ts` limits the requests and the large files that one address has under way at once. Caddy in front has the
  * same limit for what it sends by itself.
  */
 export const edgeLimits: ServerLimits = { requestTimeoutMs: 60_000, stalledMs: stalledVisitMs }

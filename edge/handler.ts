@@ -6,8 +6,8 @@ import { encodePath, parseRequestPath, type RequestTarget } from '../core/reques
 import { challengeAnswer } from '../infra/acme/account.ts'
 import type { Logger } from '../infra/log.ts'
 import type { Route } from '../services/feeds/routes.ts'
-import { createAddressLimit, maxDownloadsOfAddress, maxRequestsOfAddress } from './address-limit.ts'
 import { type Answered, whenRead } from './answered.ts'
+import { createClientLimit, maxDownloadsOfAddress, maxRequestsOfAddress } from './clients.ts'
 import type { Content } from './content.ts'
 import { createDeliveries, type DeliveryOptions } from './deliveries.ts'
 import { createGate, type GateOptions } from './gate.ts'
@@ -46,8 +46,8 @@ export interface HandlerOptions extends PreviewOptions, DeliveryOptions, GateOpt
 /** Answers visitors of sites. Each request looks up its route once, so that it never sees two deploys. */
 export function createHandler(options: HandlerOptions): RequestListener {
   const { log, traffic, caddySends = false } = options
-  const downloads = createAddressLimit(maxDownloadsOfAddress)
-  const requests = createAddressLimit(maxRequestsOfAddress)
+  const downloads = createClientLimit(maxDownloadsOfAddress)
+  const requests = createClientLimit(maxRequestsOfAddress)
   const answer = createAnswer(options)
   const report = failureReporter(log)
   function fail(exchange: Exchange, error: Error): void {

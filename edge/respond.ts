@@ -4,8 +4,8 @@ import type { RedirectStatus } from '../core/site-rules/rules.ts'
 import { objectHeaders } from '../infra/caddy/stored-objects.ts'
 import type { OpenedObject } from '../infra/cas/cas.ts'
 import { fileName } from '../infra/cas/disk-layout.ts'
-import type { AddressLimit } from './address-limit.ts'
 import { type Answered, whenRead } from './answered.ts'
+import type { ClientLimit } from './clients.ts'
 import { matchedETag, type Part, parseRange, passesIfMatch, preferredEncodings } from './conditions.ts'
 import type { Content } from './content.ts'
 import { type Page, pages } from './pages.ts'
@@ -17,7 +17,7 @@ import type { Traffic } from './traffic/traffic.ts'
 export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly downloads: AddressLimit
+  readonly downloads: ClientLimit
   /** Whether Caddy may send a large file by itself. */
   caddySends?: boolean
   /** Set for previews and closed sites, whose responses differ; the prepared headers of a file are shared by all responses. */

@@ -1,5 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
+import { widerNetworks } from '../core/client-network.ts'
 import type { Db } from '../infra/db/database.ts'
+import type { Tx } from './transact.ts'
+
+// The durable limits: they hold over all processes, and over a restart. Those of one process are in `infra/limits.ts`.
 
 /** How often something may be done: at most `limit` times, at least 1, within any `periodMs`, at most a day. */
 interface Limit {
@@ -22,6 +26,25 @@ export const accessRate = (key: string, limit: number, periodMs: number): Rate =
   limit,
   periodMs,
 })
+
+/** How many times the rate of a client's network the larger networks around it may take together. */
+export interface Shares {
+  /** A /56. */
+  readonly customer: number
+  /** A /24 of IPv4, a /48 of IPv6. */
+  readonly organisation: number
+}
+
+/**
+ * The rates of a client's network, of the customer and of the organisation that have it: one client cannot take more by changing its address.
+ * @param network from `networkOf`
+ */
+export const networkRates = (what: string, network: string, { limit, periodMs }: Limit, shares: Shares): Rate[] => [
+  accessRate(`${what}:${network}`, limit, periodMs),
+  ...widerNetworks(network).map((wider) =>
+    accessRate(`${what}:${wider}`, limit * (wider.endsWith('/56') ? shares.customer : shares.organisation), periodMs),
+  ),
+]
 
 /** The rate of a project. */
 export interface Allowance extends Limit {
@@ -77,6 +100,19 @@ export async function takeRate(db: Db, rate: Rate | Allowance, now: Date): Promi
   return rows.length > 0
 }
 
+/**
+ * Takes one from each of the rates, in their order, or from none. Transactions that take several rates in one order never wait for each other.
+ * @returns undefined when all were taken, otherwise the instant from which that may succeed
+ */
+export async function takeRates(tx: Tx, rates: readonly Rate[], now: Date): Promise<Date | undefined> {
+  for (const [index, rate] of rates.entries()) {
+    if (await takeRate(tx, rate, now)) continue
+    for (const taken of rates.slice(0, index)) await returnRate(tx, taken, now)
+    return await findFreeAt(tx, rate, now)
+  }
+  return undefined
+}
+
 /** Takes one from the allowance. Undefined when it was taken, otherwise the instant from which the next one is available. */
 export const takeAllowance = async (db: Db, allowance: Allowance, now: Date): Promise<Date | undefined> =>
   (await takeRate(db, allowance, now)) ? undefined : await findFreeAt(db, allowance, now)
@@ -97,14 +133,4 @@ export async function findFreeAt(db: Db, rate: Rate | Allowance, now: Date): Pro
     select recent.at from ${sql.table(place.table)}, lateral ${recent(place, rate, now)} recent
     where ${isThe(place)} order by recent.at desc offset ${rate.limit - 1} limit 1`.execute(db)
   return new Date((rows[0]?.at ?? now).getTime() + rate.periodMs)
-}
-
-const rowsAtOnce = 2000
-
-/** Deletes rows whose entries are all older than the period, in one small step; rows that are in use are skipped. */
-export async function deleteOldRates(db: Db, table: RateTable, periodMs: number, now: Date): Promise<void> {
-  await sql`
-    delete from ${sql.table(table)} where ctid = any (array(
-      select ctid from ${sql.table(table)} where taken_at[cardinality(taken_at)] < ${new Date(now.getTime() - periodMs)}
-      limit ${rowsAtOnce} for update skip locked))`.execute(db)
 }

@@ -145,7 +145,6 @@ const homes: Record<string, readonly string[]> = {
   '@koa/router': ['api'],
   '@modelcontextprotocol/server': ['api'],
   'zod-openapi': ['api'],
-  'rate-limiter-flexible': ['api'],
   'prom-client': ['api'],
   undici: ['infra/caddy'],
   'isomorphic-git': ['infra/git'],

@@ -9,6 +9,7 @@ import { restartDomain } from '../services/domains/connect.ts'
 import { listStalledDomains } from '../services/domains/connecting.ts'
 import { listWaitingEmails } from '../services/emails/emails.ts'
 import { listDueDigests } from '../services/forms/digests.ts'
+import { listWaitingCodes } from '../services/members/send-code.ts'
 import type { MessengerServices } from '../services/messengers/services.ts'
 import { listStalledCheckouts } from '../services/payments/stalled.ts'
 import { listDueTrash } from '../services/removal/sites.ts'
@@ -19,6 +20,7 @@ import { listStalledDeliveries } from '../services/webhooks/tries.ts'
 import { createAutoreplyActivities } from './activities/autoreply.ts'
 import { type CertificateActivityDeps, createCertificateActivities } from './activities/certificates.ts'
 import { type CheckActivityDeps, createCheckActivities } from './activities/checks.ts'
+import { createCodeActivities } from './activities/codes.ts'
 import { createCompressionActivities } from './activities/compression.ts'
 import { createDeployActivities } from './activities/deploys.ts'
 import { createDomainActivities, type DomainActivityDeps } from './activities/domains.ts'
@@ -37,6 +39,7 @@ import { createStorageActivities } from './activities/storage.ts'
 import { createWebhookActivities } from './activities/webhooks.ts'
 import { autoreplyStart } from './contract/autoreply.ts'
 import { orderStart } from './contract/certificates.ts'
+import { codeStart } from './contract/codes.ts'
 import { compressionSignal } from './contract/compression.ts'
 import { deployWorkflowId } from './contract/deploys.ts'
 import { domainWorkflowId } from './contract/domains.ts'
@@ -167,6 +170,14 @@ export const registry = {
       moved(listWaitingEmails),
       (email) => email.id,
       (email) => sameOccurrence(emailStart({ ...email, about: email.subject })),
+    ),
+  },
+  sendCode: {
+    activities: { control: [createCodeActivities] },
+    stalled: allById(
+      moved(listWaitingCodes),
+      (code) => code.code_id,
+      (code) => sameOccurrence(codeStart(code)),
     ),
   },
   emailSubmissions: {

@@ -2,10 +2,9 @@ import Router from '@koa/router'
 import { z } from 'zod'
 import { notFound } from '../../core/errors.ts'
 import { readBuildVariables } from '../../services/builds/variables.ts'
-import { bearerToken, sameSecret, unauthorized } from '../authenticate.ts'
+import { bearerToken, createWrongAttempts, sameSecret, unauthorized } from '../authenticate.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
-import { createWrongAttempts } from '../wrong-attempts.ts'
 
 const wrongPerMinute = 10
 
@@ -23,7 +22,7 @@ export function runnerRoutes(deps: Deps & { readonly runnerToken: string }): Rou
   router.get('/internal/builds/:deploy_id/variables', async (koa) => {
     const given = bearerToken(koa.get('authorization') || undefined)
     if (given === undefined || !sameSecret(given, deps.runnerToken)) {
-      await countWrong(clientNetwork(koa.req))
+      countWrong(clientNetwork(koa.req))
       throw unauthorized('this is not the token of a runner')
     }
     const run = runOfQuery.safeParse({ ...koa.query, deploy_id: koa.params.deploy_id })

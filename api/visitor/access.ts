@@ -8,10 +8,11 @@ import { isUuid } from '../../core/uuid.ts'
 import { gatePaths, proofCookie, visitCookie } from '../../core/visits.ts'
 import { required } from '../../infra/config.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
+import { requestCode } from '../../services/access/codes.ts'
 import { findKnownHosts } from '../../services/access/find-known-hosts.ts'
-import { loginWithListedCode, requestListedCode } from '../../services/access/listed-login.ts'
+import { loginWithListedCode } from '../../services/access/listed-login.ts'
 import { loginWithPassword } from '../../services/access/login.ts'
-import { loginMember, requestMemberCode } from '../../services/members/login.ts'
+import { loginMember } from '../../services/members/login.ts'
 import type { Deps } from '../context.ts'
 import {
   type AccessDeps,
@@ -102,9 +103,7 @@ async function takeEmail(post: Post): Promise<Answer> {
   const asked = { kind: hasMembers(lock.mode) ? lock.mode : 'email' } as const
   if (!isPlainAddress(email)) return { outcome: { kind: 'malformed' }, asked }
   const visitor = { ...visitorOf(post), lang: languageOf(post.koa) }
-  const outcome = hasMembers(lock.mode)
-    ? await requestMemberCode(post.services, memberSiteOf(post), visitor, email)
-    : await requestListedCode(post.services, { ...site, lock }, visitor, email)
+  const outcome = await requestCode(post.services, { ...site, lock }, visitor, email)
   return { outcome, asked: codeState(fields, email) ?? asked }
 }
 

@@ -3,8 +3,9 @@ import { prefersHtml } from '../../core/accept.ts'
 import type { AppError } from '../../core/errors.ts'
 import { formReasons } from '../../core/forms.ts'
 import { preferredLanguage } from '../../core/page-language.ts'
+import type { Counter } from '../../infra/limits.ts'
 import { type WebPage, webPage, webPagePolicy } from '../../infra/web-page.ts'
-import { explainBlock, type RateBlock } from '../../services/forms/rates.ts'
+import { explainBlock, type Posting, type RateBlock, rateKeys } from '../../services/forms/rates.ts'
 import { codeOf, internalMessage, statusOf } from '../http-errors.ts'
 import { refusalPage, thankYouPage } from './form-pages.ts'
 
@@ -42,6 +43,16 @@ export const refusalAnswer = (error: AppError | undefined, request: IncomingMess
     message: error?.message ?? internalMessage,
     retryAfterSeconds: error?.details.retryAfterSeconds,
   })
+
+/** The block of a site or of an address that get no further post through, as far as this process knows; a flood costs it no query. */
+export function findBlock(blocks: Counter, posting: Posting, now: Date): RateBlock | undefined {
+  const { site, address } = rateKeys(posting)
+  for (const key of [site, address]) {
+    const until = blocks.blockedUntil(key, now)
+    if (until) return { key, until }
+  }
+  return undefined
+}
 
 /** The answer to a post of a site or an address that has used up its rate. It is made without an error, whose stack would cost more than the rest. */
 export const blockAnswer = (block: RateBlock, now: Date, request: IncomingMessage): FormAnswer =>

@@ -3,8 +3,9 @@ import type { Context as Koa } from 'koa'
 import { AppError, type ErrorKind } from '../../core/errors.ts'
 import { type FormReason, formReasons, isOwnOrigin, maxFormBodyBytes, nextLocation, userAgentText } from '../../core/forms.ts'
 import { isUuid } from '../../core/uuid.ts'
+import type { Counter } from '../../infra/limits.ts'
 import { type FormSite, findFormSite } from '../../services/forms/form-site.ts'
-import { deleteOldPosts, type Posting, rateKeys } from '../../services/forms/rates.ts'
+import { type Posting, rateKeys } from '../../services/forms/rates.ts'
 import { formRefusal } from '../../services/forms/refusals.ts'
 import { submit } from '../../services/forms/submit.ts'
 import type { Admitted } from '../admission.ts'
@@ -12,15 +13,11 @@ import { receiveBytes } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { visibleError } from '../http-errors.ts'
-import { allowOrigin, blockAnswer, type FormAnswer, refusalAnswer, thanksAnswer } from './form-answers.ts'
+import { allowOrigin, blockAnswer, type FormAnswer, findBlock, refusalAnswer, thanksAnswer } from './form-answers.ts'
 import { readFormBody, requireFormMediaType } from './form-body.ts'
-import type { PostBlocks } from './post-blocks.ts'
-
-/** One of so many posts also deletes old rows of the rates. */
-const sweepEvery = 500
 
 /** The endpoint to which the forms of sites are posted, by visitors without a key: the page's origin authorizes them. */
-export function formRoutes(deps: Deps, blocks: PostBlocks): Router {
+export function formRoutes(deps: Deps, blocks: Counter): Router {
   const router = new Router({ strict: true, sensitive: true })
 
   router.options('/f/:site_id', async (koa) => {
@@ -40,7 +37,7 @@ export function formRoutes(deps: Deps, blocks: PostBlocks): Router {
       const refusal = asFormRefusal(error)
       if (!refusal) deps.log.error({ err: error }, 'form post failed')
       else if (refusal.kind !== 'too_many_requests' && refusal.kind !== 'unavailable')
-        blocks.countRefusal(rateKeys(posting).address, deps.clock())
+        blocks.count(rateKeys(posting).address, deps.clock())
       answer(koa, refusalAnswer(refusal, koa.req))
     }
   })
@@ -50,13 +47,13 @@ export function formRoutes(deps: Deps, blocks: PostBlocks): Router {
 /** The site as it is named, which need not exist. */
 const postingOf = (koa: Koa): Posting => ({ site_id: (koa.params.site_id ?? '').toLowerCase(), network: clientNetwork(koa.req) })
 
-async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa, posting: Posting): Promise<void> {
+async function takePost(deps: Deps, blocks: Counter, koa: Koa, posting: Posting): Promise<void> {
   const { network } = posting
   const now = deps.clock()
   const origin = koa.get('origin')
   // says nothing of the site, so that pages may read why
   if (origin !== '') koa.set(allowOrigin(origin))
-  const block = blocks.find(posting, now)
+  const block = findBlock(blocks, posting, now)
   if (block) return answer(koa, blockAnswer(block, now, koa.req))
   using caller = deps.admission.enter({ kind: 'address', id: network })
   koa.remove('access-control-allow-origin')
@@ -70,9 +67,8 @@ async function takePost(deps: Deps, blocks: PostBlocks, koa: Koa, posting: Posti
   if (site.suspended) throw formRefusal('suspended', 'this site does not accept forms at the moment')
   const own = { ...deps, db: deps.admission.databaseOf({ kind: 'project', id: site.project_id }) }
   const outcome = await submit(own, site, { ...post, network, user_agent: userAgentText(koa.get('user-agent')) })
-  if (Math.random() < 1 / sweepEvery) await deleteOldPosts(own.db, now)
   if (outcome.kind === 'blocked') {
-    blocks.block(outcome.block)
+    blocks.block(outcome.block.key, outcome.block.until)
     return answer(koa, blockAnswer(outcome.block, now, koa.req))
   }
   if (outcome.kind === 'gone') throw formRefusal('site_not_found', 'there is no site with this form endpoint')

@@ -11,12 +11,13 @@ export const memberForms: readonly GateForm[] = [
 ]
 
 /** A site with members, as a visitor came to it. */
-export const memberSiteOf = ({ koa, site, lock, place }: Post): MemberSite => ({
+export const memberSiteOf = ({ koa, site, lock, place, network }: Post): MemberSite => ({
   site_id: site.site_id,
   project_id: site.project_id,
   lock,
   host: place.host,
   lang: languageOf(koa),
+  network,
 })
 
 /** The page of the site that asks for the address, for visitors who have confirmed none. */

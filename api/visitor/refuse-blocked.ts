@@ -1,12 +1,12 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Counter } from '../../infra/limits.ts'
 import { dropBody } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import type { RecordRequest } from '../record-request.ts'
-import { allowOrigin, blockAnswer } from './form-answers.ts'
+import { allowOrigin, blockAnswer, findBlock } from './form-answers.ts'
 import { submit_form } from './form-operation.ts'
-import type { PostBlocks } from './post-blocks.ts'
 
 const formPath = /^\/f\/([^/?]+)(?:\?|$)/
 const route = `${submit_form.method} ${submit_form.path}`
@@ -21,12 +21,7 @@ const refusalsPerTurn = 16
  * Answers the posts of addresses and sites that have used up their rate before Koa sees them, so that a flood of them costs little: half of
  * the processor time. The answer is the same. `refuse` returns false when the request is to be handled as usual.
  */
-export function createBlockedPosts(
-  { clock }: Pick<Deps, 'clock'>,
-  blocks: PostBlocks,
-  usualHeaders: object,
-  record: RecordRequest,
-) {
+export function createBlockedPosts({ clock }: Pick<Deps, 'clock'>, blocks: Counter, usualHeaders: object, record: RecordRequest) {
   const answerLater = createPacer(refusalsPerTurn)
   return function refuse(request: IncomingMessage, response: ServerResponse): boolean {
     const { method, url = '', headers } = request
@@ -34,7 +29,7 @@ export function createBlockedPosts(
     if (!site_id) return false
     const startedAt = performance.now()
     const now = clock()
-    const block = blocks.find({ site_id: site_id.toLowerCase(), network: clientNetwork(request) }, now)
+    const block = findBlock(blocks, { site_id: site_id.toLowerCase(), network: clientNetwork(request) }, now)
     if (!block) return false
     answerLater(() => {
       const { status, headers: own, body } = blockAnswer(block, now, request)

@@ -15,13 +15,12 @@ import {
 } from '../../services/git/connections.ts'
 import { deployByHook, hashDeployHook, noDeployHook } from '../../services/git/deploy-hooks.ts'
 import { noHookedSite, type Taken, takeEvents } from '../../services/git/take-events.ts'
-import { unauthorized } from '../authenticate.ts'
+import { createWrongAttempts, unauthorized } from '../authenticate.ts'
 import { receiveBytes, refuseAnnounced } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
 import { parseBoundedJson } from '../json-body.ts'
 import type { JsonBounds } from '../json-scanner.ts'
-import { createWrongAttempts } from '../wrong-attempts.ts'
 
 const refusalPauseMs = 1000
 const maxResultLength = 1000
@@ -78,7 +77,7 @@ export function gitHooks(deps: Deps): Router {
 
 interface Receiving {
   readonly receive: () => Promise<Buffer>
-  readonly countWrong: (sender: string) => Promise<void>
+  readonly countWrong: (sender: string) => void
 }
 
 async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, { receive, countWrong }: Receiving) {
@@ -94,7 +93,7 @@ async function takeDelivery(deps: Deps, connection: HookedConnection, koa: Koa, 
   const verdict =
     missing === undefined ? verifyDelivery({ headers, raw, secret, now }) : ({ ok: false, reason: missing } as const)
   if (!verdict.ok) {
-    await countWrong(`${site_id} ${clientNetwork(koa.req)}`)
+    countWrong(`${site_id} ${clientNetwork(koa.req)}`)
     const refused = { ...seen, result: `refused: ${verdict.reason}` }
     await saveRefusedDelivery(deps.db, site_id, refused, new Date(now.getTime() - refusalPauseMs))
     deps.log.debug({ site_id, forge: seen.forge }, 'webhook refused')

@@ -5,10 +5,10 @@ import { checkoutProviderNames } from '../../core/payments.ts'
 import { type NamedPayment, PaymentError, type PaymentProvider } from '../../infra/payments/provider.ts'
 import { takeCallback } from '../../services/payments/callbacks.ts'
 import { providerOf } from '../../services/payments/providers.ts'
+import { createWrongAttempts } from '../authenticate.ts'
 import { receiveBytes } from '../body.ts'
 import { clientNetwork } from '../client-network.ts'
 import type { Deps } from '../context.ts'
-import { createWrongAttempts } from '../wrong-attempts.ts'
 
 const maxCallbackBytes = 256 * 1024
 /** Callbacks of one address that are not signed as they should be; further ones get 429. */
@@ -38,7 +38,7 @@ export function paymentHooks(deps: Deps): Router {
       })
       const named = read(provider, koa, raw)
       if (!named) {
-        await countWrong(address.id)
+        countWrong(address.id)
         throw invalid('the callback is not signed as it should be, or cannot be read')
       }
       await takeCallback(services, name, named)

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { fileKindOf } from '../../core/traffic-hits.ts'
-import { clientAddress } from '../address-limit.ts'
+import { clientAddress } from '../clients.ts'
 import { type Hit, hitFlags, type NotedRequest } from './hit.ts'
 import type { RingWriter } from './ring.ts'
 

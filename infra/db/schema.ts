@@ -606,6 +606,20 @@ interface AccessCodes {
   tries: Generated<number>
   created_at: Date
   confirmed_at: Date | null
+  sealed_code: string | null
+  host: string | null
+  lang: PageLanguage | null
+  device: string | null
+  network: string | null
+  sent_at: Generated<Date | null>
+  other_tries: Generated<number>
+}
+
+interface AccessNetworks {
+  site_id: string
+  subject: string
+  network: string
+  entered_at: Date
 }
 
 interface AccessTickets {
@@ -707,6 +721,7 @@ interface Checkouts {
   refunded_at: Date | null
   paid_until: Date | null
   next_look_at: Date | null
+  seat_held_until: Date | null
 }
 
 interface TestPayments {
@@ -897,6 +912,7 @@ export interface DB {
   access_codes: AccessCodes
   access_tickets: AccessTickets
   access_logins: AccessLogins
+  access_networks: AccessNetworks
   access_rates: Rates
   access_prices: AccessPrices
   access_channels: AccessChannels

@@ -3,37 +3,13 @@ import type { Visits } from '../../infra/crypto/visits.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
-import {
-  type AskingVisitor,
-  type CodeOutcome,
-  type CodeRequest,
-  type CodeSite,
-  type CodeVisitor,
-  type EnteredCode,
-  issueCode,
-  tryCode,
-  useCode,
-} from './codes.ts'
+import { type CodeOutcome, type CodeVisitor, type EnteredCode, tryCode, useCode } from './codes.ts'
 import type { LoginLock } from './find-site-at.ts'
+import { noteNetwork } from './known-networks.ts'
 import { countOpen, grantVisit } from './login.ts'
 import { recordLogin } from './login-log.ts'
 import { returnTry } from './login-rates.ts'
 import { generationOf } from './visits.ts'
-
-/** Emails a code to a listed address; the answer to other addresses is the same. @param email a plain address in lower case */
-export function requestListedCode(
-  services: Services,
-  site: CodeSite,
-  visitor: AskingVisitor,
-  email: string,
-): Promise<CodeRequest> {
-  const { site_id } = site
-  const { device, network } = visitor
-  return issueCode(services, site, visitor, email, async (tx, send, at) => {
-    if (await findListed(tx, site_id, email)) return await send()
-    await recordLogin(tx, { site_id, access_email_id: null, email, device, network, result: 'unlisted', at })
-  })
-}
 
 /** Lets a visitor with the code of a listed address in. */
 export async function loginWithListedCode(
@@ -44,7 +20,7 @@ export async function loginWithListedCode(
 ): Promise<CodeOutcome> {
   const now = services.clock()
   const { site_id } = lock
-  const { email, challenge } = entered
+  const { email } = entered
   const { host, network, device } = visitor
   const code = await tryCode(services, lock, visitor, entered, now)
   const record = (result: LoginResult, id: string) => ({
@@ -68,7 +44,7 @@ export async function loginWithListedCode(
     }
   }
   return await transact(services, async (tx): Promise<CodeOutcome> => {
-    if (!(await useCode(tx, challenge))) return { kind: 'expired' }
+    if (!(await useCode(tx, code.id))) return { kind: 'expired' }
     const listed = await lockListed(tx, site_id, email)
     if (!listed) return { kind: 'wrong' }
     const opened = await countOpen(tx, lock, now)
@@ -79,13 +55,14 @@ export async function loginWithListedCode(
     }
     await tx.updateTable('access_emails').set({ last_login_at: now }).where('id', '=', listed.id).execute()
     await recordLogin(tx, record('success', listed.id))
+    await noteNetwork(tx, { site_id, subject: listed.id, network }, now)
     tx.afterCommit(() => services.log.info({ site_id, access_email_id: listed.id }, 'visitor logged in with a code'))
     const who = { subject: listed.id, generation: listed.generation, consent: 0 }
     return grantVisit(services.visits, { site_id, host, ...opened }, who, now)
   })
 }
 
-const findListed = (db: Db, siteId: string, email: string) => listedRow(db, siteId, email).executeTakeFirst()
+export const findListed = (db: Db, siteId: string, email: string) => listedRow(db, siteId, email).executeTakeFirst()
 
 const listedRow = (db: Db, siteId: string, email: string) =>
   db.selectFrom('access_emails').select('id').where('site_id', '=', siteId).where('email', '=', email)

@@ -4,7 +4,8 @@ import { anybody, type Visit, type Visits } from '../../infra/crypto/visits.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import type { LoginLock } from './find-site-at.ts'
-import { failureRates, returnTry, takeTry } from './login-rates.ts'
+import { noteNetwork } from './known-networks.ts'
+import { returnTry, takePasswordTry } from './login-rates.ts'
 import { openPassword } from './passwords.ts'
 
 /** A visitor at the login page of a site. */
@@ -44,7 +45,9 @@ export async function loginWithPassword(
 ): Promise<LoginOutcome> {
   const now = services.clock()
   if (isOver(lock, now)) return { kind: 'ended' }
-  const tried = await takeTry(services, failureRates.password({ site_id: lock.site_id, network: visitor.network }), now)
+  const { site_id } = lock
+  const { network } = visitor
+  const tried = await takePasswordTry(services, { site_id, network }, now)
   if ('until' in tried) return { kind: 'wait', until: tried.until }
   const own = openPassword(services, lock)
   if (own === undefined || !isSameSecret(password.normalize(), own.normalize())) return { kind: 'wrong' }
@@ -53,7 +56,7 @@ export async function loginWithPassword(
     const opened = await countOpen(tx, lock, now)
     await returnTry(tx, tried)
     if (opened.kind !== 'opened') return opened
-    const { site_id } = lock
+    await noteNetwork(tx, { site_id, subject: anybody, network }, now)
     tx.afterCommit(() => services.log.info({ site_id }, 'visitor logged in with the password'))
     return grantVisit(
       services.visits,

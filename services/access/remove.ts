@@ -22,6 +22,7 @@ const tables = [
   'access_codes',
   'access_tickets',
   'access_generations',
+  'access_networks',
   'access_emails',
   'access_prices',
   'access_channels',

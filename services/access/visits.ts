@@ -12,8 +12,9 @@ export interface VisitsOf {
   readonly modes: readonly AccessMode[]
 }
 
-/** Ends the visits of subjects, under the lock of the site; the caller bumps the route. */
+/** Ends the visits of subjects and forgets from where they came, under the lock of the site; the caller bumps the route. */
 export async function endVisits(tx: Tx, { site_id, modes }: VisitsOf, subjects: readonly string[], now: Date): Promise<void> {
+  await tx.deleteFrom('access_networks').where('site_id', '=', site_id).where('subject', 'in', subjects).execute()
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('access_generations')
     .columns(['site_id', 'subject', 'generation', 'raised_at'])

@@ -75,6 +75,21 @@ export async function sendEmailToVisitor(
   await startWorkflow(tx, emailStart({ id, project_id, about: subject }))
 }
 
+/** Writes an email that was handed over already, with what became of it. */
+export async function keepHandedOver(
+  tx: Tx,
+  email: Email & Pick<EmailRow, 'project_id' | 'sender' | 'recipient' | 'created_at'>,
+  outcome: EmailOutcome,
+  now: Date,
+): Promise<void> {
+  const { project_id, sender, recipient, created_at, kind, about, subject, text, html } = email
+  const sent_at = outcome === 'sent' ? now : null
+  await tx
+    .insertInto('mails')
+    .values({ project_id, sender, recipient, subject, text, html, created_at, kind, about, outcome, sent_at })
+    .execute()
+}
+
 /** Counts an email that is not written, on the newest email of its kind about the same thing. */
 async function countSuppressedEmail(tx: Tx, projectId: string, { kind, about }: EmailTopic): Promise<void> {
   await tx

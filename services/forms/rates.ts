@@ -1,7 +1,7 @@
 import { secondsUntil } from '../../core/errors.ts'
 import { formRatePeriodMs, maxPostsPerAddress, maxPostsPerSite } from '../../core/limits.ts'
 import type { Db } from '../../infra/db/database.ts'
-import { deleteOldRates, findFreeAt, type Rate, takeRateOf } from '../rates.ts'
+import { findFreeAt, type Rate, takeRateOf } from '../rates.ts'
 
 /** Who posts to which site. */
 export interface Posting {
@@ -48,6 +48,3 @@ export const explainBlock = ({ key, until }: RateBlock, now: Date) => ({
     : 'too many messages were sent from your network; try again in a minute',
   retryAfterSeconds: secondsUntil(until, now),
 })
-
-/** Deletes rows that limit nothing any more, in one small step. */
-export const deleteOldPosts = (db: Db, now: Date) => deleteOldRates(db, 'form_rates', formRatePeriodMs, now)

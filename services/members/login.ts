@@ -1,15 +1,8 @@
 import { admissionOf } from '../../core/members.ts'
 import type { Visits } from '../../infra/crypto/visits.ts'
 import type { GateState } from '../../infra/gate/state.ts'
-import {
-  type AskingVisitor,
-  type CodeRequest,
-  type CodeVisitor,
-  confirmCode,
-  type EnteredCode,
-  issueCode,
-  tryCode,
-} from '../access/codes.ts'
+import { type CodeVisitor, confirmCode, type EnteredCode, tryCode } from '../access/codes.ts'
+import { noteNetwork } from '../access/known-networks.ts'
 import { countOpen, type GrantedVisit, grantVisit, isOver, type LoginOutcome } from '../access/login.ts'
 import { returnTry } from '../access/login-rates.ts'
 import { generationOf } from '../access/visits.ts'
@@ -32,14 +25,6 @@ export interface MemberPage {
 
 export type MemberOutcome = LoginOutcome | MemberPage
 
-/** Emails a code to any address: only its owner hears whether it is registered. @param email a plain address in lower case */
-export const requestMemberCode = (
-  services: Services,
-  site: MemberSite,
-  visitor: AskingVisitor,
-  email: string,
-): Promise<CodeRequest> => issueCode(services, site, visitor, email, (_tx, send) => send())
-
 /** Lets a member with the right code in, and registers a visitor who is not known when there is nothing to ask. */
 export async function loginMember(
   services: LoginServices,
@@ -52,14 +37,14 @@ export async function loginMember(
   if (code.kind === 'wrong' || code.kind === 'expired') return { kind: code.kind }
   if (code.kind !== 'right') return code
   const isConfirmed = await transact(services, async (tx) => {
-    if (!(await confirmCode(tx, entered.challenge, now))) return false
+    if (!(await confirmCode(tx, code.id, now))) return false
     await returnTry(tx, code.tried)
     return true
   })
   if (!isConfirmed) return { kind: 'expired' }
   const outcome = await enter(services, site, entered.email)
   if (outcome.kind !== 'page') return outcome
-  return { ...outcome, proof: issueProof(services, placeOf(site), entered.challenge, now) }
+  return { ...outcome, proof: issueProof(services, placeOf(site), code.id, now) }
 }
 
 const placeOf = ({ site_id, host, lock }: MemberSite) => ({ site_id, host, epoch: lock.epoch })
@@ -112,6 +97,7 @@ async function login(services: LoginServices, tx: Tx, site: MemberSite, member: 
   const now = services.clock()
   const opened = await countOpen(tx, site.lock, now)
   if (opened.kind !== 'opened') return opened
+  await noteNetwork(tx, { site_id, subject: member.id, network: site.network }, now)
   await tx.updateTable('members').set({ last_login_at: now }).where('id', '=', member.id).execute()
   tx.afterCommit(() => services.log.info({ site_id, member_id: member.id }, 'member logged in'))
   return await grant(services, tx, site, member, opened.expires_at)

@@ -19,6 +19,8 @@ export interface MemberSite {
   readonly lock: LoginLock
   readonly host: string
   readonly lang: PageLanguage
+  /** The network of the client's address. */
+  readonly network: string
 }
 
 /** What the form of the registration asks for. */

@@ -7,7 +7,8 @@ import type { Tx } from '../transact.ts'
 import { findSettings } from './settings.ts'
 
 /**
- * How many seats of a site are taken: of its members who are let in, and where they pay, of those who are about to. Exact under the lock of the site.
+ * How many seats of a site are taken: of its members who are let in, and where they pay, of those for whose payment one is held. Exact under the lock of
+ * the site.
  */
 export async function countSeats(db: Db, siteId: string, mode: AccessMode | undefined, now: Date): Promise<number> {
   const { count } = await db
@@ -17,7 +18,10 @@ export async function countSeats(db: Db, siteId: string, mode: AccessMode | unde
     .where((eb) => {
       const isActive = eb('status', '=', 'active')
       if (mode !== 'paid') return isActive
-      return eb.or([eb.and([isActive, ...isPaidFor(eb, now)]), eb.and([eb('status', 'in', ['active', 'pending']), isPaying(eb)])])
+      return eb.or([
+        eb.and([isActive, ...isPaidFor(eb, now)]),
+        eb.and([eb('status', 'in', ['active', 'pending']), isHeld(eb, now)]),
+      ])
     })
     .executeTakeFirstOrThrow()
   return count
@@ -30,14 +34,15 @@ const isPaidFor = (eb: Members, now: Date) => [
   eb.or([eb('paid_until', 'is', null), eb('paid_until', '>', now)]),
 ]
 
-/** Whether a payment of the member is under way: only what the provider says frees its seat. */
-const isPaying = (eb: Members) =>
+/** Whether a payment of the member that is under way holds a seat. */
+const isHeld = (eb: Members, now: Date) =>
   eb.exists(
     eb
       .selectFrom('checkouts')
       .select('checkouts.id')
       .whereRef('checkouts.member_id', '=', 'members.id')
-      .where('checkouts.status', 'in', ['created', 'open']),
+      .where('checkouts.status', 'in', ['created', 'open'])
+      .where('checkouts.seat_held_until', '>', now),
   )
 
 /** Whether a site has a seat left. */

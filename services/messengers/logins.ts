@@ -10,8 +10,9 @@ import { type BotUpdate, isAway } from '../../infra/messengers/provider.ts'
 import { makeCode } from '../access/codes.ts'
 import type { LoginLock } from '../access/find-site-at.ts'
 import { countOpen, grantVisit, isOver, isSameSecret, type LoginOutcome, type Visitor, type Waiting } from '../access/login.ts'
-import { failureRates, returnTry, takeRates, takeTry } from '../access/login-rates.ts'
+import { returnTry, takeCodeTry } from '../access/login-rates.ts'
 import { generationOf } from '../access/visits.ts'
+import { takeRates } from '../rates.ts'
 import { transact } from '../transact.ts'
 import { askMembership } from './memberships.ts'
 import { codeRates, linkRates, membershipRates } from './rates.ts'
@@ -40,8 +41,8 @@ export async function beginMessengerLogin(
   const { site_id } = lock
   if (isOver(lock, now)) return { kind: 'ended' }
   if (!(await hasChannelOf(services.db, site_id, provider))) return { kind: 'stranger' }
-  const taken = await takeRates(services, linkRates({ site_id, network }), now)
-  if ('until' in taken) return { kind: 'wait', until: taken.until }
+  const until = await transact(services, (tx) => takeRates(tx, linkRates(network), now))
+  if (until) return { kind: 'wait', until }
   const id = randomUUID()
   const url = await linkOfLogin(services, lock, { provider, challenge: id })
   if (url === undefined) return { kind: 'away' }
@@ -115,8 +116,8 @@ export async function sendLoginCode(
     .where('created_at', '>', new Date(now.getTime() - codePeriodMs))
     .executeTakeFirst()
   if (!login) return texts.loginOver
-  const taken = await takeRates(services, codeRates({ provider: name, user_id }), now)
-  if ('until' in taken) return texts.tooManyCodes
+  const rates = codeRates({ provider: name, user_id })
+  if (await transact(services, (tx) => takeRates(tx, rates, now))) return texts.tooManyCodes
   const code = makeCode()
   const sent = await services.db
     .updateTable('messenger_logins')
@@ -150,7 +151,7 @@ export async function loginWithMessenger(
   const { site_id } = lock
   const now = services.clock()
   if (isOver(lock, now)) return { kind: 'ended' }
-  const tried = await takeTry(services, failureRates.code({ site_id, network }), now)
+  const tried = await takeCodeTry(services, { site_id, network }, now)
   if ('until' in tried) return { kind: 'wait', until: tried.until }
   const login = isUuid(challenge) ? await countTry(services.db, { id: challenge, site_id, host }, now) : undefined
   if (!login) return { kind: 'expired' }
@@ -160,8 +161,8 @@ export async function loginWithMessenger(
   if (!isSameSecret(sha256Hex(challenge + code), code_sha256)) return { kind: tries < maxCodeTries ? 'wrong' : 'expired' }
   await returnTry(services.db, tried)
   const person = { provider, user_id }
-  const asking = await takeRates(services, membershipRates(site_id, person), now)
-  if ('until' in asking) return { kind: 'wait', until: asking.until }
+  const askableAt = await transact(services, (tx) => takeRates(tx, membershipRates(site_id, person), now))
+  if (askableAt) return { kind: 'wait', until: askableAt }
   const membership = await askMembership(services, site_id, person)
   // the code is as good as before
   if (membership === 'away') return { kind: 'away' }

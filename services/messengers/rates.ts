@@ -1,7 +1,6 @@
 import type { MessengerName } from '../../core/messengers.ts'
 import { sha256Hex } from '../../infra/crypto/sha256.ts'
-import type { Trying } from '../access/login-rates.ts'
-import { accessRate } from '../rates.ts'
+import { accessRate, networkRates } from '../rates.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -16,11 +15,9 @@ export interface Person {
 /** Names a person without telling who it is. */
 const hashOf = ({ provider, user_id }: Person) => sha256Hex(`${provider}:${user_id}`)
 
-/** The rates of asking for a link to the bot. */
-export const linkRates = ({ site_id, network }: Trying) => [
-  accessRate(`links:network:${network}`, 20, hourMs),
-  accessRate(`links:site:${site_id}`, 300, hourMs),
-]
+/** The rates of asking for a link to the bot. The site has none, because strangers could use it up. */
+export const linkRates = (network: string) =>
+  networkRates('links:network', network, { limit: 20, periodMs: hourMs }, { customer: 3, organisation: 20 })
 
 /** The rate of messages of a person that the bot looks at. */
 export const messageRates = (person: Person) => [accessRate(`bot:${hashOf(person)}`, 30, hourMs)]

@@ -3,8 +3,9 @@ import { isRenewable, visitPeriodMs } from '../../core/visits.ts'
 import type { Visit, Visits } from '../../infra/crypto/visits.ts'
 import type { LoginLock } from '../access/find-site-at.ts'
 import { type GrantedVisit, grantVisit, isOver } from '../access/login.ts'
-import { takeRates } from '../access/login-rates.ts'
 import { generationOf } from '../access/visits.ts'
+import { takeRates } from '../rates.ts'
+import { transact } from '../transact.ts'
 import { askMembership } from './memberships.ts'
 import { membershipRates } from './rates.ts'
 import type { MessengerServices } from './services.ts'
@@ -62,8 +63,8 @@ async function renewedUntil(
 ): Promise<Date | 'stranger' | 'away'> {
   const later = (ms: number) => new Date(now.getTime() + ms)
   if (member_until !== null && member_until > later(soonMs)) return member_until
-  const asking = await takeRates(services, membershipRates(site_id, { provider, user_id }), now)
-  if ('until' in asking) return member_until === null ? 'stranger' : later(waitPeriodMs)
+  const rates = membershipRates(site_id, { provider, user_id })
+  if (await transact(services, (tx) => takeRates(tx, rates, now))) return member_until === null ? 'stranger' : later(waitPeriodMs)
   const membership = await askMembership(services, site_id, { provider, user_id })
   if (membership === 'member') {
     const until = later(subscriberPeriodMs)

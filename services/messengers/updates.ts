@@ -1,7 +1,8 @@
 import { botTexts } from '../../core/messenger-texts.ts'
 import { type MessengerName, readStartPayload } from '../../core/messengers.ts'
 import { type BotUpdate, MessengerError, type MessengerProvider } from '../../infra/messengers/provider.ts'
-import { takeRates } from '../access/login-rates.ts'
+import { takeRates } from '../rates.ts'
+import { transact } from '../transact.ts'
 import { connectChannel, findOpenedLink, openConnectLink } from './connect.ts'
 import { sendLoginCode } from './logins.ts'
 import { messageRates } from './rates.ts'
@@ -15,8 +16,8 @@ export async function takeUpdate(services: MessengerServices, name: MessengerNam
   const { user_id } = update
   const provider = services.messengers.open(name, `person:${user_id}`)
   if (!provider) return
-  const taken = await takeRates(services, messageRates({ provider: name, user_id }), services.clock())
-  if ('until' in taken) return
+  const rates = messageRates({ provider: name, user_id })
+  if (await transact(services, (tx) => takeRates(tx, rates, services.clock()))) return
   const answer = await answerTo(services, provider, update)
   try {
     await provider.send(user_id, answer)

@@ -5,7 +5,7 @@ import type { Tx } from '../transact.ts'
 import type { CheckoutRow } from './checkouts.ts'
 
 /** Why the owner has to do something about a payment. */
-type Problem = 'refused' | 'without_member' | 'of_blocked'
+type Problem = 'refused' | 'without_member' | 'of_blocked' | 'over_seats'
 
 const problems: Readonly<Record<Problem, { readonly title: string; readonly message: string }>> = {
   refused: {
@@ -21,6 +21,11 @@ const problems: Readonly<Record<Problem, { readonly title: string; readonly mess
     title: 'A payment of a member without access arrived',
     message:
       'Its member was blocked or rejected before the payment was complete, and still is. Refund the payment, or let the member in with moderate_site_member.',
+  },
+  over_seats: {
+    title: 'A member has paid when all seats were taken',
+    message:
+      'It was paid more than 15 minutes after it was begun, when others had taken the seats. The member is in, so the site has more members than seats. Leave it so, raise max_seats, or refund the payment, which takes the access away.',
   },
 }
 

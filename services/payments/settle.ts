@@ -1,8 +1,11 @@
+import { takesSeat } from '../../core/members.ts'
 import { accessOfPayments, nothingPaid, type PaymentStatus, paidUntilAfter, settlementOf } from '../../core/payments.ts'
 import type { BegunPayment } from '../../infra/payments/provider.ts'
 import { endVisits } from '../access/visits.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
 import { lockMember, type MemberRow } from '../members/members.ts'
+import { countSeats } from '../members/seats.ts'
+import { findSettings } from '../members/settings.ts'
 import type { Services } from '../services.ts'
 import { lockSite } from '../sites/sites.ts'
 import { type Tx, transact } from '../transact.ts'
@@ -75,13 +78,21 @@ async function pay(tx: Tx, checkout: CheckoutRow, payer: Payer, now: Date): Prom
   if (!payer) return await notifyOfPayment(tx, checkout, 'without_member', now)
   const payment = { paid_at: now, paid_minor: amount_minor, paid_currency: currency, paid_provider: provider, paid_until }
   const status = payer.status === 'pending' ? 'active' : payer.status
+  const hadSeat = takesSeat(payer, 'paid', now)
   await tx
     .updateTable('members')
     .set({ ...payment, status })
     .where('id', '=', payer.id)
     .execute()
   // what the owner has decided stands
-  if (status !== 'active') await notifyOfPayment(tx, checkout, 'of_blocked', now)
+  if (status !== 'active') return await notifyOfPayment(tx, checkout, 'of_blocked', now)
+  // the seat was not held any more, and is somebody else's
+  if (!hadSeat && (await isOverfull(tx, payer.site_id, now))) await notifyOfPayment(tx, checkout, 'over_seats', now)
+}
+
+async function isOverfull(tx: Tx, siteId: string, now: Date): Promise<boolean> {
+  const { max_seats } = await findSettings(tx, siteId)
+  return max_seats !== null && (await countSeats(tx, siteId, 'paid', now)) > max_seats
 }
 
 async function refund(tx: Tx, checkout: CheckoutRow, payer: Payer, now: Date): Promise<void> {

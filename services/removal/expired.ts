@@ -1,5 +1,5 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
-import { deliveryPeriodMs, emailPeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
+import { deliveryPeriodMs, emailPeriodMs, formRatePeriodMs, releasedDomainPeriodMs } from '../../core/limits.ts'
 import { deadMessagePeriodMs } from '../../core/message-retries.ts'
 import { notificationPeriodMs } from '../../core/notifications.ts'
 import { statsPeriodMs } from '../../core/traffic-days.ts'
@@ -17,6 +17,9 @@ const usagePeriodMs = 400 * dayMs
 /** Payments that were not made are kept this long. */
 const checkoutKeptMs = 90 * dayMs
 
+/** The networks from which a closed site was entered are known for this long. */
+const networkPeriodMs = 90 * dayMs
+
 /** The expired rows of each table. Nothing depends on when they are deleted. */
 const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   // an edge that is behind may still redirect from a former name
@@ -25,13 +28,15 @@ const expired = (now: Date): (readonly [keyof DB, RawBuilder<SqlBool>])[] => [
   // no allowance counts older entries
   ['allowances', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
   ['mails', sql`created_at < ${before(now, emailPeriodMs)}`],
-  ['form_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
+  // a site takes 30 posts a minute, so it has at most so many new rows in each
+  ['form_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, formRatePeriodMs)}`],
   ['access_rates', sql`taken_at[cardinality(taken_at)] < ${before(now, dayMs)}`],
   // their codes are over within minutes
   ['mails', sql`kind = 'access_code' and created_at < ${before(now, dayMs)}`],
   // a code is valid for minutes, and a visit that an earlier generation let in for 30 days
   ['access_codes', sql`created_at < ${before(now, dayMs)}`],
   ['access_tickets', sql`created_at < ${before(now, dayMs)}`],
+  ['access_networks', sql`entered_at < ${before(now, networkPeriodMs)}`],
   ['access_generations', sql`raised_at < ${before(now, visitPeriodMs)}`],
   ['messenger_connections', sql`created_at < ${before(now, dayMs)}`],
   ['messenger_logins', sql`created_at < ${before(now, dayMs)}`],

@@ -6,8 +6,9 @@ import type { KyselyPlugin } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { gatePaths } from '../../core/visits.ts'
 import { createVisits } from '../../infra/crypto/visits.ts'
+import { requestCode } from '../../services/access/codes.ts'
 import { findSiteAt } from '../../services/access/find-site-at.ts'
-import { loginWithListedCode, requestListedCode } from '../../services/access/listed-login.ts'
+import { loginWithListedCode } from '../../services/access/listed-login.ts'
 import { bumpRoutes } from '../../services/feeds/routes.ts'
 import { startMailServer } from '../infra/mail-server.ts'
 import { keptLog } from '../kept-log.ts'
@@ -59,6 +60,13 @@ async function codeTo(email: string, count = 1): Promise<string> {
   await expect.poll(() => mailsTo(email).length).toBe(count)
   return /\b\d{6}\b/.exec(mailsTo(email).at(-1)?.text ?? '')?.[0] ?? ''
 }
+/** Waits until the workflows have decided about all codes of the address. */
+const decided = (email: string) =>
+  expect
+    .poll(() =>
+      w.db.selectFrom('access_codes').select('id').where('email', '=', email).where('sealed_code', 'is not', null).execute(),
+    )
+    .toEqual([])
 const anotherThan = (code: string) => String((Number(code) + 1) % 1_000_000).padStart(6, '0')
 const logins = (id: string | null) =>
   w.db
@@ -147,7 +155,7 @@ test('E02: until the answer, a listed address and another one run the same state
     const visitor = { host: 'x.example', network, device: 'x' }
     let challenge = ''
     const asking = await statementsOf(async (db) => {
-      const asked = await requestListedCode({ ...w, db }, { site_id, project_id, lock }, { ...visitor, lang: 'en' }, email)
+      const asked = await requestCode({ ...w, db }, { site_id, project_id, lock }, { ...visitor, lang: 'en' }, email)
       if (asked.kind === 'requested') challenge = asked.challenge
     })
     const entering = await statementsOf(async (db) => {
@@ -157,7 +165,7 @@ test('E02: until the answer, a listed address and another one run the same state
     return { asking, entering }
   }
   const listed = await runs((await list()).email, '192.0.2.101')
-  expect([listed.asking.length, listed.entering.length]).toEqual([7, 2])
+  expect([listed.asking.length, listed.entering.length]).toEqual([4, 3])
   expect(await runs(newEmail(), '192.0.2.102')).toEqual(listed)
 })
 
@@ -233,7 +241,7 @@ test('E02: of many posts with the right code at the same time one enters', async
   expect((await site.lock()).opens_count).toBe(1)
 })
 
-test('check 74: a code is good for its address, its site, ten minutes and until the next one', async () => {
+test('check 74: a code is good for its address, its site and ten minutes, whatever is asked for in between', async () => {
   const { email } = await list()
   const { email: other } = await list()
   const asked = await ask(email)
@@ -246,7 +254,7 @@ test('check 74: a code is good for its address, its site, ten minutes and until 
   w.advance(61_000)
   const next = challengeOf(await ask(email))
   const newer = await codeTo(email, 2)
-  expect((await enter(email, first, code)).status).toBe(401)
+  expect((await enter(email, next, code)).status).toBe(303)
   w.advance(10 * minuteMs)
   expect((await enter(email, next, newer)).status).toBe(401)
 })
@@ -328,31 +336,31 @@ test('L08 check 73: 20 people at the same time never exceed max_opens', async ()
   expect((await site.lock()).opens_count).toBe(3)
 })
 
-test('E36: an address gets a code after 60 seconds, five in an hour and 20 in a day over the whole platform', async () => {
+test('E19: a second request within 60 seconds sends nothing, and either page takes the code', async () => {
   const { email } = await list()
-  const early = await ask(email).then(() => ask(email))
-  expect([early.status, Number(early.headers['retry-after']) > 50]).toEqual([429, true])
-  const others = await Promise.all(Array.from({ length: 24 }, () => makeClosedSite(w, owner, 'email')))
-  const askAt = async (i: number) => await others[i]?.post(gatePaths.email, { email, to: '/' }, { base: i % 2 ? w.base : second })
-  const hour = await Promise.all(Array.from({ length: 10 }, (_, i) => askAt(i)))
-  expect(hour.filter((answer) => answer?.status === 401)).toHaveLength(4)
-  for (let i = 0; i < 3; i++) {
-    w.advance(61 * minuteMs)
-    const more = await Promise.all(Array.from({ length: 10 }, (_, j) => askAt(10 + j)))
-    expect(more.filter((answer) => answer?.status === 401)).toHaveLength(5)
-  }
-  w.advance(61 * minuteMs)
-  expect((await askAt(20))?.status).toBe(429)
-  w.advance(24 * 60 * minuteMs)
-  expect((await askAt(20))?.status).toBe(401)
+  const first = await ask(email)
+  const code = await codeTo(email)
+  const second = await ask(email)
+  expect([second.status, challengeOf(second)]).toEqual([401, expect.stringMatching(/./)])
+  await decided(email)
+  expect(mailsTo(email)).toHaveLength(1)
+  expect((await enter(email, challengeOf(second), code)).status).toBe(303)
+  expect((await enter(email, challengeOf(first), code)).status).toBe(401)
 })
 
-test('E02: a visitor who asks for another code too early can still enter the first one', async () => {
-  const { email } = await list()
-  const challenge = challengeOf(await ask(email))
-  const early = await site.post(gatePaths.email, { email, challenge, to: '/docs/' })
-  expect([early.status, challengeOf(early)]).toEqual([429, challenge])
-  expect((await enter(email, challengeOf(early), await codeTo(email))).status).toBe(303)
+test('E36: a site with members sends 300 codes in an hour to addresses that it does not know', async () => {
+  const members = await makeClosedSite(w, owner, 'members')
+  const taken_at = Array.from({ length: 299 }, () => new Date(w.clock()))
+  await w.db
+    .insertInto('access_rates')
+    .values({ key: `codes:site:${members.id}`, taken_at })
+    .execute()
+  const emails = [newEmail(), newEmail()]
+  for (const email of emails) {
+    expect((await members.post(gatePaths.email, { email, to: '/' })).status).toBe(401)
+    await decided(email)
+  }
+  expect(emails.map((email) => mailsTo(email).length)).toEqual([1, 0])
 })
 
 test('E36: a network asks for 20 codes in an hour', async () => {
@@ -361,15 +369,6 @@ test('E36: a network asks for 20 codes in an hour', async () => {
   )
   expect(answers.filter(({ status }) => status === 401)).toHaveLength(20)
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(10)
-})
-
-test('E36: a site sends 300 codes in an hour', async () => {
-  const taken_at = Array.from({ length: 299 }, () => new Date(w.clock()))
-  await w.db
-    .insertInto('access_rates')
-    .values({ key: `codes:site:${site.id}`, taken_at })
-    .execute()
-  expect([(await ask(newEmail())).status, (await ask(newEmail())).status]).toEqual([401, 429])
 })
 
 test.each([
@@ -448,7 +447,7 @@ test('E36: codes and addresses are neither logged, nor in Temporal, nor kept aft
   await using connection = Object.assign(await Connection.connect({ address: w.temporal.address }), {
     [Symbol.asyncDispose]: async () => undefined,
   })
-  const handle = new Client({ connection, namespace: w.temporal.namespace }).workflow.getHandle(`email:${row?.id}`)
+  const handle = new Client({ connection, namespace: w.temporal.namespace }).workflow.getHandle(`code:${challengeOf(asked)}`)
   const history = JSON.stringify(await handle.fetchHistory()) + JSON.stringify(await handle.describe())
   const decoded = history.replace(/"([A-Za-z0-9+/]{8,}={0,2})"/g, (_all, text: string) => Buffer.from(text, 'base64').toString())
   const code_row = await w.db.selectFrom('access_codes').selectAll().where('email', '=', email).execute()

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { createAdmission } from '../../api/admission.ts'
-import { createBudget } from '../../api/budget.ts'
 import { shareLookUps } from '../../api/shared-look-ups.ts'
 import { admissionLimits } from '../../core/limits.ts'
+import { createBudget } from '../../infra/limits.ts'
 
 describe('a budget', () => {
   test('lets a payer have its limit and no more', () => {

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createPostBlocks } from '../../api/visitor/post-blocks.ts'
 import { createBlockedPosts } from '../../api/visitor/refuse-blocked.ts'
+import { createCounter } from '../../infra/limits.ts'
 
 // Which requests are refused before Koa sees them; all others get 418 here. What the refusal says is tested in form-rates.test.ts.
 
@@ -13,9 +13,9 @@ let now = new Date()
 const recorded: unknown[] = []
 const server = createServer()
 beforeAll(async () => {
-  const blocks = createPostBlocks()
-  blocks.block({ key: `address:${blocked}`, until: new Date(now.getTime() + 30_000) })
-  blocks.block({ key: `site:${site}`, until: new Date(now.getTime() + 30_000) })
+  const blocks = createCounter(60)
+  blocks.block(`address:${blocked}`, new Date(now.getTime() + 30_000))
+  blocks.block(`site:${site}`, new Date(now.getTime() + 30_000))
   const refuse = createBlockedPosts({ clock: () => now }, blocks, {}, (request) => recorded.push(request))
   server.on('request', (request, response) => {
     if (!refuse(request, response)) response.writeHead(418).end()

@@ -39,6 +39,7 @@ const accessTables = [
   'access_brands',
   'access_emails',
   'access_generations',
+  'access_networks',
   'access_codes',
   'access_tickets',
   'access_logins',
@@ -92,6 +93,11 @@ async function fillAccess(w: World, { key, id: project_id }: TestProject, site_i
   await w.db
     .insertInto('access_logins')
     .values({ site_id, access_email_id: id, ...login })
+    .execute()
+  const entered = { subject: id, network: '192.0.2.0/24', entered_at: now }
+  await w.db
+    .insertInto('access_networks')
+    .values({ site_id, ...entered })
     .execute()
   await w.db.insertInto('access_brands').values({ site_id, project_id, title: 'For readers' }).execute()
   const at = { site_id, project_id }

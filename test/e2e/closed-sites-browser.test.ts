@@ -163,13 +163,15 @@ describe('the gate', () => {
     expect(sites.mails.received.filter(({ envelope }) => envelope.to.includes('mallory@example.com'))).toEqual([])
   })
 
-  test('E02: a visitor may correct the address, and has to wait before the next code', async () => {
+  test('E02: a visitor may ask for another code, and correct the address', async () => {
     const site = await sites.emailed()
     const page = await open(`${site.url}/spring/`)
     await page.getByLabel('Email address').fill('typo@example.com')
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Send a new code' }).click()
-    await page.getByRole('alert').getByText('This is too soon.').waitFor()
+    await page.waitForLoadState()
+    // no answer shows whether the address is known
+    expect(await page.getByRole('alert').count()).toBe(0)
     await page.getByRole('link', { name: 'Use another address' }).click()
     await page.getByLabel('Email address').waitFor()
     expect(page.url()).toBe(`${site.url}/spring/`)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
-import { maxDownloadsOfAddress, maxRequestsOfAddress } from '../../edge/address-limit.ts'
+import { maxDownloadsOfAddress, maxRequestsOfAddress } from '../../edge/clients.ts'
 import type { Cas } from '../../infra/cas/cas.ts'
 import { ask, counting, openTestEdge, platformDomain, routeOf, storeFiles } from './test-edge.ts'
 

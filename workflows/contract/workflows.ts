@@ -1,5 +1,6 @@
 import type { AutoreplyInput } from './autoreply.ts'
 import type { OrderInput } from './certificates.ts'
+import type { CodeInput } from './codes.ts'
 import type { CompressionInput } from './compression.ts'
 import type { DeployInput } from './deploys.ts'
 import type { DomainInput } from './domains.ts'
@@ -21,6 +22,7 @@ export interface WorkflowInputs {
   readonly switchSubdomain: SubdomainChangeInput
   readonly reportToForge: ForgeReportsInput
   readonly sendEmail: EmailInput
+  readonly sendCode: CodeInput
   readonly emailSubmissions: DigestInput
   readonly sendAutoreply: AutoreplyInput
   readonly deliverWebhook: DeliveryInput

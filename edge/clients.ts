@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { networkOf } from '../core/client-network.ts'
+import { createBudget } from '../infra/limits.ts'
 
 /**
  * Requests of one address that wait at once, for the storage or for a visitor who does not read. Those that memory answers are not counted, so
@@ -11,7 +12,7 @@ export const maxRequestsOfAddress = 512
 export const maxDownloadsOfAddress = 256
 
 /** Limits what each client address has under way at once. */
-export interface AddressLimit {
+export interface ClientLimit {
   /**
    * Counts something until the returned function is called.
    * @returns undefined when the address has reached its limit
@@ -21,21 +22,15 @@ export interface AddressLimit {
   isFull(request: IncomingMessage): boolean
 }
 
-export function createAddressLimit(most: number): AddressLimit {
-  const counts = new Map<string, number>()
-  const isFull = (client: string) => (counts.get(client) ?? 0) >= most
+export function createClientLimit(most: number): ClientLimit {
+  const budget = createBudget()
   return {
     // costs nothing while nobody waits
-    isFull: (request) => counts.size > 0 && isFull(clientOf(request)),
+    isFull: (request) => budget.held > 0 && budget.heldBy(clientOf(request)) >= most,
     start(request) {
       const client = clientOf(request)
-      if (isFull(client)) return undefined
-      counts.set(client, (counts.get(client) ?? 0) + 1)
-      return () => {
-        const rest = (counts.get(client) ?? 0) - 1
-        if (rest > 0) counts.set(client, rest)
-        else counts.delete(client)
-      }
+      if (budget.take(client, most, 1)) return undefined
+      return () => budget.give(client, 1)
     },
   }
 }
