@@ -78,7 +78,9 @@ export function decideCode(services: Services, codeId: string): Promise<CodeLett
     if (!code) return undefined
     const { id, site_id, project_id, email: recipient, host, lang, created_at } = code
     const text = openIfPossible(services.keyring, code.sealed_code, codePlace(id))
-    const isSent = text !== undefined && (code.sent_at !== null || (await mayBeSent(tx, code, services.clock())))
+    const isSent =
+      text !== undefined &&
+      (code.sent_at !== null || (!isCodeOver(services, code) && (await mayBeSent(tx, code, services.clock()))))
     if (!isSent) {
       await tx.updateTable('access_codes').set({ sealed_code: null }).where('id', '=', id).execute()
       return undefined

@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { deleteExpired } from '../../services/removal/expired.ts'
 import { type Answer, operatorToken, type TestProject, type World, world } from '../world.ts'
 import { type FormSite, makeFormSite, newAddress, type PostOptions } from './form-site.ts'
 
@@ -55,6 +57,27 @@ test.each([
   expect((await post(site, 0)).status).toBe(200)
   w.advance(61_000)
   expect((await post(site, 0, { address: address(0) })).status).toBe(200)
+})
+
+test('F12: a post that is stored is answered with 200, although old rates cannot be deleted', async () => {
+  await sql`create function no_deletion() returns trigger language plpgsql as
+    $$ begin raise exception 'old rates cannot be deleted'; end $$`.execute(w.db)
+  await sql`create trigger no_deletion before delete on form_rates execute function no_deletion()`.execute(w.db)
+  // where deletions were left to chance, each post has one
+  const chance = vi.spyOn(Math, 'random').mockReturnValue(0)
+  const { status } = await post(site, 0)
+  chance.mockRestore()
+  await sql`drop trigger no_deletion on form_rates`.execute(w.db)
+  expect([status, (await stored()).length]).toEqual([200, 1])
+})
+
+test('F12: rates that limit nothing any more are deleted by the hourly clean-up', async () => {
+  await post(site, 0)
+  const kept = () => w.db.selectFrom('form_rates').select('key').where('key', '=', `site:${site.id}`).execute()
+  await deleteExpired(w.db, w.clock())
+  expect(await kept()).toHaveLength(1)
+  await deleteExpired(w.db, new Date(w.clock().getTime() + 60_001))
+  expect(await kept()).toEqual([])
 })
 
 test('an address that is refused takes nothing from the rate of the site', async () => {

@@ -280,6 +280,32 @@ describe('M11: seats of a paid site', () => {
     expect(answers.filter(({ status }) => status === 303)).toHaveLength(3)
     expect(await site.checkouts()).toHaveLength(3)
   })
+
+  test('are held for 15 minutes without a payment; who pays later gets in, and the owner hears of one member too many', async () => {
+    await site.settings({ moderation: false, max_seats: 1 })
+    const [late, other] = [await site.payer(), await site.payer()]
+    const payment = await begin(late)
+    expect((await other.pay()).body).toContain('All places are taken')
+    w.advance(15 * 60_000 + 1000)
+    await payAt(yookassa, 'yookassa', await begin(other))
+    await expect.poll(() => stateOf(other), soon).toEqual(['active', true])
+    expect((await late.pay()).body).toContain('All places are taken')
+    await payAt(yookassa, 'yookassa', payment)
+    await expect.poll(() => stateOf(late), soon).toEqual(['active', true])
+    const { body } = await w.call('GET /api/v1/notifications', { key: owner.key })
+    const titles = body.notifications.filter((one: any) => one.site_id === site.id).map(({ title }: any) => title)
+    expect(titles).toEqual(['A member has paid when all seats were taken'])
+  })
+
+  test('are not held by a network that begins many payments, nor by a mailbox', async () => {
+    await site.settings({ moderation: false, max_seats: 5 })
+    const strangers = await Promise.all(Array.from({ length: 5 }, () => site.payer()))
+    const pay = (proof: string) => site.post('/__svc/pay', { to: '/' }, { address: '198.51.100.9', headers: { cookie: proof } })
+    for (const { proof } of strangers) expect((await pay(proof)).status).toBe(303)
+    const held = (await site.checkouts()).filter(({ seat_held_until }) => seat_held_until !== null)
+    expect(held).toHaveLength(4)
+    expect((await (await site.payer()).pay()).status).toBe(303)
+  })
 })
 
 test('E36: an address begins ten payments an hour', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { deviceOf, maskedEmail } from '../../core/access-login.ts'
-import { maskedNetwork, networkOf } from '../../core/client-network.ts'
+import { maskedNetwork, networkOf, widerNetworks } from '../../core/client-network.ts'
 import { returnPath } from '../../core/return-path.ts'
 
 test.each([
@@ -56,6 +56,15 @@ test.each([
   ['2001:db8:7:8::1', '2001:db8:7::/48'],
   ['::1', '0:0:0::/48'],
 ])('E03: the client %s is shown as %s', (address, shown) => expect(maskedNetwork(networkOf(address))).toBe(shown))
+
+test.each([
+  ['192.0.2.77', ['192.0.2.0/24']],
+  ['::ffff:192.0.2.77', ['192.0.2.0/24']],
+  ['2001:db8:7:8::1', ['2001:db8:7:0::/56', '2001:db8:7::/48']],
+  ['2001:db8:7:8ff::1', ['2001:db8:7:800::/56', '2001:db8:7::/48']],
+  ['2001:db8::1', ['2001:db8:0:0::/56', '2001:db8:0::/48']],
+  ['localhost', []],
+])('E36: the client %s is in the networks %j', (address, networks) => expect(widerNetworks(networkOf(address))).toEqual(networks))
 
 const chrome = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36'
 test.each([
