@@ -19,9 +19,10 @@ import { type Tx, transact } from '../transact.ts'
 // Whether a code that was asked for is emailed. Only emails that are sent count. A mailbox gets from all sites together 5 codes an hour and 20 a day,
 // which anybody can use up who knows an address of it. So somebody whom a site knows has reserves there:
 //
-// - one code in ten minutes, 36 a day. A code is valid for ten minutes, on every page that has asked for the address: whoever asks all the time uses
-//   the reserve up, and the person still has a valid code in the mailbox. The reserves of the sites of one project are 12 an hour and 72 a day together,
-//   those of all sites 60 and 240, so that an owner who lists an address on many sites cannot flood it, or take a code from it at a site of others.
+// - one code in ten minutes, 36 a day. A code is valid for ten minutes, on every page that has asked for the address: a stranger who asks for six
+//   hours in a row uses the reserve up, and until then the person has a valid code in the mailbox. The reserves of the sites of one project are 12 an
+//   hour and 72 a day together, those of all sites 60 and 240, so that an owner who lists an address on many sites can neither flood it nor take a
+//   code from it at a site of others.
 // - 5 an hour and 20 a day for requests from networks from which the person has entered this site before: no stranger can use them up.
 //
 // At one site at most 20 + 36 + 20 codes of a mailbox are sent in a day. Each has ten tries, so that somebody who asks and guesses all day long
