@@ -80,6 +80,10 @@ export async function sendEmail(): Promise<void> {
   await sleep(1)
 }
 
+export async function sendCode(): Promise<void> {
+  await sleep(1)
+}
+
 export async function sendAutoreply(): Promise<void> {
   await sleep(1)
 }
