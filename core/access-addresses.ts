@@ -16,9 +16,12 @@ export const splitEmails = (raw: string): string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '')
 
+/** The form in which an address is stored, also one that would not be listed any more. */
+export const storedForm = (text: string) => text.trim().toLowerCase()
+
 /** The address as it is stored: in lower case. Undefined when the text is not one plain address. */
 export function readEmail(text: string): string | undefined {
-  const email = text.trim().toLowerCase()
+  const email = storedForm(text)
   return isPlainAddress(email) ? email : undefined
 }
 

@@ -58,11 +58,22 @@ export function composeEmail<Topic extends EmailTopic>(
   }
 }
 
-const plainAddress = /^[a-z0-9._%+-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
-const maxAddressLength = 254
+/**
+ * A dot-atom of RFC 5321 and a domain of at least two labels in ASCII, the last one beginning with a letter: a single label, or an IP address, is a
+ * host of the mail server's own network.
+ */
+export const plainAddress =
+  /^[A-Za-z0-9_%+'-]+(?:\.[A-Za-z0-9_%+'-]+)*@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$/
+export const maxAddressLength = 254
+const maxLocalLength = 64
+const ownHost = /[@.]localhost$/i
 
-/** Whether it is one plain address: a quoted or commented one, or a list, could mean another recipient than it seems. */
-export const isPlainAddress = (text: string) => text.length <= maxAddressLength && plainAddress.test(text)
+/**
+ * Whether it is one plain address of the internet, to which emails may be sent; the only rule for addresses. A quoted or commented one, or a list,
+ * could mean another recipient than it seems.
+ */
+export const isPlainAddress = (text: string) =>
+  text.length <= maxAddressLength && text.indexOf('@') <= maxLocalLength && plainAddress.test(text) && !ownHost.test(text)
 
 /** `Name <address>` or an address, in its parts. */
 export function senderParts(sender: string): { readonly name: string; readonly address: string } {

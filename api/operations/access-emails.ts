@@ -6,6 +6,7 @@ import {
   readEmail,
   sortEmails,
   splitEmails,
+  storedForm,
 } from '../../core/access-addresses.ts'
 import { invalid, unprocessable } from '../../core/errors.ts'
 import {
@@ -183,6 +184,6 @@ export const remove_site_access_emails = operation({
     if (!confirm) {
       throw invalid('the addresses would be removed with their logins; repeat with confirm: true', 'confirmation_required')
     }
-    return removeEmails(ctx, site, emails === undefined ? 'all' : sortEmails(emails).emails)
+    return removeEmails(ctx, site, emails === undefined ? 'all' : emails.map(storedForm))
   },
 })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isPlainAddress, maxAddressLength, plainAddress } from '../../core/emails.ts'
 import { conflict, invalid } from '../../core/errors.ts'
 import { maxSuspendedReasonLength } from '../../core/limits.ts'
 import { planNames } from '../../core/plans.ts'
@@ -18,7 +19,10 @@ import { isoTime, isoTimeOrNull, line, name, Ok, requireVisible, time } from '..
 
 const tag = 'Operator'
 const project_id = z.uuid()
-const owner_email = z.email().max(254)
+const owner_email = z
+  .string()
+  .refine(isPlainAddress, 'must be one plain address, such as ada@example.com')
+  .meta({ format: 'email', pattern: plainAddress.source, maxLength: maxAddressLength })
 
 const Project = z
   .object({

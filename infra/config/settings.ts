@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isPlainAddress } from '../../core/emails.ts'
 import {
   botToken,
   buildCount,
@@ -283,7 +284,7 @@ export const settings = {
     },
     email: {
       name: 'PLINTH_ACME_EMAIL',
-      schema: z.email('must be a mail address'),
+      schema: z.string().refine(isPlainAddress, 'must be one plain address, such as ada@example.com'),
       otherwise: 'none',
       processes: ['api', 'worker'],
       about: 'The contact address of the ACME account.',

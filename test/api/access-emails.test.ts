@@ -128,7 +128,12 @@ describe('E05: a text with addresses', () => {
     ['that is a list', ['ada@example.com'], 422, 'must be a text'],
     ['of 1,000,000 characters', 'x'.repeat(1_000_000), 422, 'at most 262144'],
     ['with 5,000 addresses', many(5000).join('\n'), 409, '1000 addresses'],
-    ['with 60,000 short ones', Array.from({ length: 43_000 }, (_, n) => `${n.toString(36)}@b`).join(','), 409, '1000 addresses'],
+    [
+      'with 25,000 short ones',
+      Array.from({ length: 25_000 }, (_, n) => `${n.toString(36)}@b.co`).join(','),
+      409,
+      '1000 addresses',
+    ],
   ])('%s is refused', async (_what, raw, expected, message) => {
     const site = await makeList()
     const { status, body } = await site.bulk(raw)
