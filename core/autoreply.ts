@@ -1,11 +1,14 @@
 import { isPlainAddress, oneLine, senderParts } from './emails.ts'
 import type { FieldValue, SubmissionData } from './forms.ts'
+import { piecesWithoutLinks, type TextPiece, withoutInvisible, withoutLinks } from './plain-text.ts'
 import { type PlanName, planAllows } from './plans.ts'
 
-// The reply to a visitor who posts a form. What the visitor wrote becomes text of one line wherever the owner has named a field.
+// The reply to a visitor who posts a form. What the visitor wrote becomes text of one line without links wherever the owner has named a field: the
+// visitor may have named somebody else's address.
 
-/** Characters of one field in a reply, and of all fields together. */
+/** Characters of one field in the body and in the subject of a reply, and of all fields of one of them. */
 export const maxFieldLength = 500
+const maxSubjectFieldLength = 60
 export const maxFieldsLength = 5000
 const maxSubjectLength = 200
 const maxSenderNameLength = 64
@@ -21,7 +24,8 @@ export const skipReasons = {
   plan: 'the plan has no auto-replies',
   address: 'the form has no usable email address',
   automatic: 'the address is one that nobody reads',
-  repeated: 'the address got a reply from this site within 24 hours',
+  repeated: 'the mailbox got a reply from this site within 24 hours',
+  mailbox: 'the mailbox got the most replies of all sites within 24 hours',
   exhausted: 'the replies of the month are used up',
 } as const
 export type SkipReason = keyof typeof skipReasons
@@ -62,7 +66,7 @@ export function judgeSubmission(
 }
 
 /** A field's name in double braces: wherever it is in a text, and at one place. */
-const placeholder = /\{\{([^{}\r\n]{1,64})\}\}/g
+export const placeholder = /\{\{([^{}\r\n]{1,64})\}\}/g
 const placeholderHere = /\{\{([^{}\r\n]{1,64})\}\}/y
 
 /** The placeholder that begins at an index of the text, and the name of its field. */
@@ -75,12 +79,15 @@ export function placeholderAt(text: string, index: number): { readonly length: n
 /** The text of a field by its name; empty when there is none. */
 export type FieldText = (name: string) => string
 
-/** Reads fields of a submission as text of one line. Beyond a number of characters in all, they are empty. */
-export function createFieldText(data: SubmissionData): FieldText {
+/**
+ * Reads fields of a submission as text of one line, which may still look like links. Beyond a number of characters in all, they are empty.
+ * @param maxLength the most characters of one field, at most {@link maxFieldLength}
+ */
+export function createFieldText(data: SubmissionData, maxLength = maxFieldLength): FieldText {
   let left = maxFieldsLength
   return (name) => {
     const key = name.trim()
-    const text = Object.hasOwn(data, key) ? cut(lineOf(data[key] ?? null), Math.min(maxFieldLength, left)) : ''
+    const text = Object.hasOwn(data, key) ? cut(lineOf(data[key] ?? null), Math.min(maxLength, left)) : ''
     left -= text.length
     return text
   }
@@ -100,8 +107,7 @@ function lineOf(value: FieldValue): string {
   )
 }
 
-/** Without line breaks, and without characters that would turn the direction of the owner's text. */
-const lineOfText = (text: string) => oneLine(text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, '')).toWellFormed()
+const lineOfText = (text: string) => oneLine(withoutInvisible(text)).toWellFormed()
 
 /** The first characters, with an ellipsis for the others. */
 function cut(text: string, maxLength: number): string {
@@ -112,27 +118,32 @@ function cut(text: string, maxLength: number): string {
 }
 
 /** The subject of a reply: one line, with the fields in their places; the site's name when it would be empty. */
-export function replySubject(subject: string, siteName: string, fieldText: FieldText): string {
-  const filled = subject.replace(placeholder, (_, name: string) => fieldText(name))
-  return cut(lineOfText(filled) || lineOfText(siteName), maxSubjectLength)
-}
-
-/** The sender of a reply: the platform's address under the name of the site. A name that looks like an address would deceive. */
-export function replySender(siteName: string, platformSender: string): string {
-  const name = cut(lineOfText(siteName.replace(/[<>"@\\]+/g, ' ')), maxSenderNameLength)
-  return name === '' ? platformSender : `${name} <${senderParts(platformSender).address}>`
+export function replySubject(subject: string, siteName: string, data: SubmissionData): string {
+  const fieldText = createFieldText(data, maxSubjectFieldLength)
+  const pieces: TextPiece[] = []
+  let end = 0
+  for (const { index, 0: whole, 1: name = '' } of subject.matchAll(placeholder)) {
+    pieces.push({ text: subject.slice(end, index), isForeign: false }, { text: fieldText(name), isForeign: true })
+    end = index + whole.length
+  }
+  pieces.push({ text: subject.slice(end), isForeign: false })
+  return cut(lineOfText(piecesWithoutLinks(pieces).join('')) || lineOfText(siteName), maxSubjectLength)
 }
 
 /**
- * The address that a submission names in the field, in lower case: exactly one plain address. Undefined for anything else: a quoted or commented
- * one, or a list, could mean another recipient than it seems.
+ * The sender of a reply: the platform's address under the name of the site, which is no link either. A name that looks like an address would
+ * deceive.
  */
+export function replySender(siteName: string, platformSender: string): string {
+  const name = cut(withoutLinks(lineOfText(siteName.replace(/[<>"@\\]+/g, ' '))), maxSenderNameLength)
+  return name === '' ? platformSender : `${name} <${senderParts(platformSender).address}>`
+}
+
+/** The address that a submission names in the field, in lower case: exactly one plain address. Undefined for anything else. */
 export function replyAddress(data: SubmissionData, field: string): string | undefined {
   const value = Object.hasOwn(data, field) ? data[field] : undefined
   const address = typeof value === 'string' && value.length <= 320 ? value.trim().toLowerCase() : ''
-  const [local = '', domain = ''] = address.split('@')
-  const isPublic = /\.[a-z][a-z0-9-]+$/.test(domain)
-  return isPlainAddress(address) && isPublic && !/^\.|\.\.|\.$/.test(local) ? address : undefined
+  return isPlainAddress(address) ? address : undefined
 }
 
 const automaticNames = new Set([

@@ -1,9 +1,11 @@
 import { replyAddress } from './autoreply.ts'
-import { composeEmail, type Email, type EmailPart, oneLine, readable } from './emails.ts'
+import { composeEmail, type Email, type EmailPart, isPlainAddress, oneLine, readable } from './emails.ts'
 import { type FieldValue, fieldText, type SubmissionData } from './forms.ts'
 import { escapeHtml } from './html.ts'
+import { withoutInvisible, withoutLinks } from './plain-text.ts'
 
-// The emails to the owner of a site about form submissions. What visitors wrote is text in them, and never becomes a link, a header or markup.
+// The emails to the owner of a site about form submissions. What visitors wrote is text in them, and never becomes a link, a header or markup, but
+// for a value that is an email address and nothing else: the owner may want to answer.
 
 /** A longer pause between two digests is never made. */
 const maxPauseFactor = 6
@@ -86,7 +88,7 @@ function fieldsPart(data: SubmissionData, limits: typeof whole): EmailPart & { r
   const texts: string[] = []
   const items: string[] = []
   for (const [rawName, rawValue] of entries.slice(0, limits.fields)) {
-    const name = shorten(oneLine(visible(rawName)), limits.name)
+    const name = shorten(withoutLinks(oneLine(visible(rawName))), limits.name)
     const lines = shorten(valueText(rawValue), Math.min(limits.value, left)).split('\n')
     if (lines.length > limits.lines) {
       isCut = true
@@ -103,7 +105,10 @@ function fieldsPart(data: SubmissionData, limits: typeof whole): EmailPart & { r
   return { text: texts.join('\n'), html: `<dl>\n${items.join('\n')}\n</dl>`, isCut }
 }
 
-const valueText = (value: FieldValue) => visible(fieldText(value).replaceAll(/\r\n?/g, '\n')).trim()
+function valueText(value: FieldValue): string {
+  const text = visible(fieldText(value).replaceAll(/\r\n?/g, '\n')).trim()
+  return isPlainAddress(text) ? text : withoutLinks(text)
+}
 
-/** Without control characters besides tabs and new lines, and without those that turn the direction of the text around them. */
-const visible = (text: string) => text.replaceAll(/(?![\n\t])[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '')
+/** Without control characters besides tabs and new lines, and without characters that cannot be seen. */
+const visible = (text: string) => withoutInvisible(text.replaceAll(/(?![\n\t])[\p{Cc}\u2028\u2029]/gu, ''))

@@ -78,8 +78,9 @@ export const emailPeriodMs = 30 * 24 * 3_600_000
 export const maxAutoreplySubjectLength = 120
 export const maxAutoreplyBodyLength = 4096
 export const maxEmailFieldLength = 64
-/** An address gets one reply of a site within this time. */
+/** A mailbox gets one reply of a site, and so many of all sites, within this time. */
 export const replyPeriodMs = 24 * 3_600_000
+export const maxRepliesOfMailbox = 10
 
 /** Posts of forms that a site takes, and that an address sends, in any minute. */
 export const maxPostsPerSite = 30

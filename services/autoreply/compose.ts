@@ -15,7 +15,7 @@ export function composeReply(
 ) {
   return {
     sender: replySender(site_name, platformSender),
-    subject: replySubject(subject, site_name, createFieldText(data)),
+    subject: replySubject(subject, site_name, data),
     text: `${renderText(body, createFieldText(data))}\n${link ? linkText(link) : ''}`,
     html: emailDocument(renderHtml(body, createFieldText(data)) + (link ? linkHtml(link) : '')),
   }

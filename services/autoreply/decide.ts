@@ -1,9 +1,12 @@
 import { sql } from 'kysely'
 import { judgeSubmission, type RepliedSubmission, type SkipReason } from '../../core/autoreply.ts'
-import { replyPeriodMs } from '../../core/limits.ts'
+import { maxRepliesOfMailbox, replyPeriodMs } from '../../core/limits.ts'
+import { mailboxOf } from '../../core/mailboxes.ts'
 import { monthOf } from '../../core/months.ts'
+import { sha256Hex } from '../../infra/crypto/sha256.ts'
 import type { AutoreplyDecision } from '../../workflows/contract/autoreply.ts'
 import { isHidden } from '../forms/inbox.ts'
+import { accessRate, takeRate } from '../rates.ts'
 import type { Services } from '../services.ts'
 import { type Tx, transact } from '../transact.ts'
 import { deliveryLink } from './delivery-page.ts'
@@ -34,9 +37,13 @@ export async function decideAutoreply(services: Services, submissionId: string):
     if ('reason' in verdict) return skipped(verdict.reason)
     const { recipient } = verdict
     const { site_id, project_id } = found
-    if (await hasReply(tx, site_id, recipient, now)) return skipped('repeated')
-    const limit = config.plans[found.plan].autoreply_mails_per_month
-    if (!(await takeOfMonth(tx, project_id, limit, now))) return skipped('exhausted')
+    const refusal = await takeReply(
+      tx,
+      { site_id, project_id, recipient },
+      config.plans[found.plan].autoreply_mails_per_month,
+      now,
+    )
+    if (refusal) return skipped(refusal)
     const site = { id: site_id, subdomain: found.subdomain }
     const link = found.has_files ? await deliveryLink({ config, db: tx }, site, submissionId, now) : undefined
     const email = {
@@ -77,17 +84,28 @@ async function lockReply(tx: Tx, submissionId: string): Promise<Found | undefine
   return rows[0]
 }
 
-async function hasReply(tx: Tx, siteId: string, recipient: string, now: Date): Promise<boolean> {
-  const row = await tx
-    .selectFrom('mails')
-    .select('id')
-    .where('kind', '=', 'autoreply')
-    .where('about', '=', siteId)
-    .where('recipient', '=', recipient)
-    .where('created_at', '>', new Date(now.getTime() - replyPeriodMs))
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+interface Reply {
+  readonly site_id: string
+  readonly project_id: string
+  readonly recipient: string
+}
+
+/** Counts a reply everywhere, or nowhere when there were too many: then the reason. */
+async function takeReply(
+  tx: Tx,
+  { site_id, project_id, recipient }: Reply,
+  monthly: number | null,
+  now: Date,
+): Promise<SkipReason | undefined> {
+  // named by its hash, so that the rates hold no addresses
+  const mailbox = sha256Hex(mailboxOf(recipient))
+  await sql`savepoint reply`.execute(tx)
+  let refusal: SkipReason | undefined
+  if (!(await takeRate(tx, accessRate(`replies:${site_id}:${mailbox}`, 1, replyPeriodMs), now))) refusal = 'repeated'
+  else if (!(await takeRate(tx, accessRate(`replies:${mailbox}`, maxRepliesOfMailbox, replyPeriodMs), now))) refusal = 'mailbox'
+  else if (!(await takeOfMonth(tx, project_id, monthly, now))) refusal = 'exhausted'
+  if (refusal) await sql`rollback to savepoint reply`.execute(tx)
+  return refusal
 }
 
 /** Counts a reply, unless the replies of the month are used up. The project's counter stays locked until the transaction ends. */

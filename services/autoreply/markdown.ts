@@ -1,6 +1,6 @@
-import createMarkdown, { type Env, type RendererRule, type Token } from 'markdown-it'
-import { type FieldText, placeholderAt } from '../../core/autoreply.ts'
-import { escapeHtml } from '../../core/html.ts'
+import createMarkdown, { type RendererRule, type Token } from 'markdown-it'
+import { type FieldText, placeholder, placeholderAt } from '../../core/autoreply.ts'
+import { piecesWithoutLinks } from '../../core/plain-text.ts'
 
 /** Only what is listed here exists: headings, images, code and HTML stay text. Containers nest 20 deep at most. */
 const markdown = createMarkdown('zero', { linkify: true, breaks: true }).enable([
@@ -16,6 +16,8 @@ const markdown = createMarkdown('zero', { linkify: true, breaks: true }).enable(
 // `example.com` in a sentence is not meant as a link
 markdown.linkify.set({ fuzzyLink: false })
 markdown.validateLink = (url) => /^(?:https?:\/\/[^/]|mailto:)/i.test(url)
+// an address is shown as it is written: decoded, a value in it could end it
+markdown.normalizeLinkText = (url) => url
 
 // a field is a token of its own, so that neither its name nor its value is ever read as Markdown
 markdown.inline.ruler.before('text', 'field', (state, silent) => {
@@ -25,9 +27,7 @@ markdown.inline.ruler.before('text', 'field', (state, silent) => {
   state.pos += found.length
   return true
 })
-const fieldTextOf = (env: Env | undefined) => (env as { readonly fieldText: FieldText }).fieldText
 const rules: Record<string, RendererRule> = {
-  field: (tokens, index, _options, env) => escapeHtml(fieldTextOf(env)(tokens[index]?.content ?? '')),
   link_open(tokens, index, options, _env, renderer) {
     tokens[index]?.attrSet('rel', 'nofollow noopener noreferrer')
     return renderer.renderToken(tokens, index, options)
@@ -35,8 +35,44 @@ const rules: Record<string, RendererRule> = {
 }
 Object.assign(markdown.renderer.rules, rules)
 
-/** Renders Markdown with its fields as HTML without a document around it. The values of fields are text. */
-export const renderHtml = (body: string, fieldText: FieldText): string => markdown.render(body, { fieldText })
+/** An address with fields behind its host, which are no part of the host whatever their values are. */
+const addressWithFields =
+  /https?:\/\/[^\s/?#@:\\{}<>()[\]"'`]+(?::\d{1,5})?[/?#](?:\{\{[^{}\r\n]{1,64}\}\}|[^\s\\{}<>()[\]"'`*])*/gi
+
+/** Fills the fields of the owner's addresses, percent-encoded. No value is read as Markdown: letters, digits, hyphens and `%` are left. */
+function fillAddresses(body: string, fieldText: FieldText): string {
+  return body.replace(addressWithFields, (address) =>
+    address.replace(placeholder, (_, name: string) =>
+      encodeURIComponent(fieldText(name)).replace(/[._!~*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`),
+    ),
+  )
+}
+
+/** The tokens of Markdown, with text in place of its fields: text that is never read as Markdown, and no link. */
+function parse(body: string, fieldText: FieldText): Token[] {
+  const tokens = markdown.parse(fillAddresses(body, fieldText), {})
+  for (const { children } of tokens) if (children) fillFields(children, fieldText)
+  return tokens
+}
+
+function fillFields(tokens: readonly Token[], fieldText: FieldText): void {
+  const pieces = tokens.map(({ type, content }) => {
+    if (type === 'field') return { text: fieldText(content), isForeign: true }
+    return { text: isBreak(type) ? '\n' : content, isForeign: false }
+  })
+  for (const [index, text] of piecesWithoutLinks(pieces).entries()) {
+    const token = tokens[index]
+    if (!token || isBreak(token.type)) continue
+    token.content = text
+    if (token.type === 'field') token.type = 'text'
+  }
+}
+
+const isBreak = (type: string) => type === 'softbreak' || type === 'hardbreak'
+
+/** Renders Markdown with its fields as HTML without a document around it. */
+export const renderHtml = (body: string, fieldText: FieldText): string =>
+  markdown.renderer.render(parse(body, fieldText), markdown.options, {})
 
 /** Renders Markdown with its fields as plain text that reads like it. */
 export function renderText(body: string, fieldText: FieldText): string {
@@ -44,7 +80,7 @@ export function renderText(body: string, fieldText: FieldText): string {
   /** The marks before a line, from the outside to the inside. */
   const marks: string[] = []
   let isApart = false
-  for (const token of markdown.parse(body, { fieldText })) {
+  for (const token of parse(body, fieldText)) {
     if (token.type === 'blockquote_open') marks.push('> ')
     if (token.type === 'list_item_open') marks.push(token.info === '' ? '- ' : `${token.info}${token.markup} `)
     if (token.type === 'blockquote_close' || token.type === 'list_item_close') marks.pop()
@@ -53,7 +89,7 @@ export function renderText(body: string, fieldText: FieldText): string {
     if (token.type !== 'inline') continue
     if (isApart) lines.push('')
     isApart = false
-    for (const line of inlineText(token.children ?? [], fieldText).split('\n')) {
+    for (const line of inlineText(token.children ?? []).split('\n')) {
       lines.push(`${marks.join('')}${line}`.trimEnd())
       // an item has its number on its first line only
       marks.forEach((mark, index) => {
@@ -64,14 +100,13 @@ export function renderText(body: string, fieldText: FieldText): string {
   return lines.join('\n')
 }
 
-function inlineText(tokens: readonly Token[], fieldText: FieldText): string {
+function inlineText(tokens: readonly Token[]): string {
   let text = ''
   let link = { href: '', begin: 0 }
   for (const token of tokens) {
     const { type, content } = token
     if (type === 'text' || type === 'text_special') text += content
-    if (type === 'field') text += fieldText(content)
-    if (type === 'softbreak' || type === 'hardbreak') text += '\n'
+    if (isBreak(type)) text += '\n'
     if (type === 'link_open') link = { href: String(token.attrGet('href') ?? ''), begin: text.length }
     if (type === 'link_close' && !isShown(link.href, text.slice(link.begin))) text += ` (${link.href})`
   }

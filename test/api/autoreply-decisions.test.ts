@@ -151,6 +151,43 @@ test('78: 200 posts that name one victim at seven sites send it one email from e
   expect(await decide(form)).toEqual(['written'])
 }, 240_000)
 
+test('R05 78: a mailbox gets one reply of a site in 24 hours, however its address is written', async () => {
+  const { project, form } = await makeReplying()
+  for (const email of [
+    'v.ictim@gmail.com',
+    'victim+1@gmail.com',
+    'VICTIM@googlemail.com',
+    'victim+2@mail.example',
+    'victim@mail.example',
+  ]) {
+    await form.post({ email })
+  }
+  expect((await decide(form)).toSorted()).toEqual(['repeated', 'repeated', 'repeated', 'written', 'written'])
+  expect(await sentThisMonth(project, form)).toBe(2)
+})
+
+test('R05: a mailbox gets ten replies of all sites in 24 hours, and what it does not get is not counted', async () => {
+  const projects = [await makeReplying(), await makeReplying()]
+  const forms: [TestProject, FormSite][] = []
+  for (const { project } of projects) {
+    for (let n = 0; n < 6; n += 1) forms.push([project, await makeFormSite(w, project)])
+  }
+  for (const [n, [project, form]] of forms.entries()) {
+    await set(project, form)
+    await form.post({ email: `flooded+${n}@mail.example` })
+  }
+  const outcomes = (await Promise.all(forms.map(([, form]) => decide(form)))).flat()
+  expect(outcomes.filter((outcome) => outcome === 'written')).toHaveLength(10)
+  expect(outcomes.filter((outcome) => outcome === 'mailbox')).toHaveLength(2)
+  const sent = await Promise.all(projects.map(({ project, form }) => sentThisMonth(project, form)))
+  expect(sent.reduce((sum, one) => sum + one)).toBe(10)
+  // a site whose reply was refused has one left
+  const [[project, refused]] = forms.filter((_, n) => outcomes[n] === 'mailbox') as [[TestProject, FormSite]]
+  w.advance(dayMs + minuteMs)
+  await refused.post({ email: 'flooded@mail.example' })
+  expect([await decide(refused), project.id]).toEqual([['written'], project.id])
+}, 240_000)
+
 test('the plan’s replies of a month are exact, whatever comes at once, and start again with the next month', async () => {
   const { project, form } = await makeReplying('start')
   const other = await makeFormSite(w, project)

@@ -57,26 +57,52 @@ describe('R04: stays text', () => {
 
 describe('R05: a field', () => {
   const hostile = [
-    '<b>x</b>',
-    '<script>alert(1)</script>',
-    '"><img src=x onerror=alert(1)>',
-    '**bold**',
-    '[x](https://evil.example/)',
-    'https://evil.example/',
-    '> quote',
-    '- item',
-    '{{other}}',
-    '&lt;b&gt;',
-    '](https://evil.example/)',
-    '\\',
-  ]
-  test.each(hostile)('with the value %j is that text', (value) => {
+    ['<b>x</b>', '<b>x</b>'],
+    ['<script>alert(1)</script>', '<script>alert(1)</script>'],
+    ['"><img src=x onerror=alert(1)>', '"><img src=x onerror=alert(1)>'],
+    ['**bold**', '**bold**'],
+    ['[x](https://evil.example/)', '[x](https[://]evil[.]example/)'],
+    ['https://evil.example/', 'https[://]evil[.]example/'],
+    ['evil.example', 'evil[.]example'],
+    ['www.evil.example', 'www[.]evil[.]example'],
+    ['eve@evil.example', 'eve[@]evil[.]example'],
+    ['evil\u3002example', 'evil[\u3002]example'],
+    ['evil\u200b.\u2060example', 'evil[.]example'],
+    ['\u202eelpmaxe.live', 'elpmaxe[.]live'],
+    ['> quote', '> quote'],
+    ['- item', '- item'],
+    ['{{other}}', '{{other}}'],
+    ['&lt;b&gt;', '&lt;b&gt;'],
+    ['](https://evil.example/)', '](https[://]evil[.]example/)'],
+    ['\\', '\\'],
+  ] as const
+  test.each(hostile)('with the value %j is the text %j', (value, shown) => {
     const data = { name: value, other: 'NOT THIS' }
-    const escaped = value.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;')
+    const escaped = shown.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;')
     expect(html('Hi {{name}}!', data)).toBe(`<p>Hi ${escaped}!</p>`)
-    expect(text('Hi {{name}}!', data)).toBe(`Hi ${value}!`)
+    expect(text('Hi {{name}}!', data)).toBe(`Hi ${shown}!`)
     expect(html('**{{name}}**', data)).toBe(`<p><strong>${escaped}</strong></p>`)
     expect(html('[{{name}}](https://a.example/)', data)).toBe(`<p><a href="https://a.example/" ${rel}>${escaped}</a></p>`)
+  })
+
+  test.each([
+    ['www.{{name}}', 'www[.]evil'],
+    ['{{name}}.com', 'evil[.]com'],
+    ['**{{name}}**.com', 'evil[.]com'],
+    ['{{name}}**.com**', 'evil[.]com'],
+    ['https://{{name}}/', 'https[://]evil/'],
+    ['https://{{name}}.shop.example/', 'https[://]evil[.]shop[.]example/'],
+    ['ada@{{name}}.example', 'ada[@]evil[.]example'],
+    ['{{name}}.\ncom', 'evil.\ncom'],
+  ])('makes no link with the text around it: %j', (body, shown) => {
+    expect(text(body, { name: 'evil' })).toBe(shown)
+    expect(html(body, { name: 'evil' })).not.toContain('href')
+  })
+
+  test('does not lengthen the host of an address', () => {
+    const body = 'https://shop.com{{name}}'
+    expect(html(body, { name: 'munity' })).toBe(`<p><a href="https://shop.com" ${rel}>https[://]shop[.]com</a>munity</p>`)
+    expect(text(body, { name: 'munity' })).toBe('https[://]shop[.]com (https://shop.com)munity')
   })
 
   test('adds no line', () => expect(text('> {{name}}', { name: 'a\r\n\r\nb\u2028c' })).toBe('> a b c'))
@@ -90,10 +116,34 @@ describe('R05: a field', () => {
     ['{{}} {{a', { a: '1' }, '{{}} {{a'],
   ])('is found by its name: %j', (body, data, expected) => expect(text(body, data)).toBe(expected))
 
-  test('is left alone in the target of a link', () =>
-    expect(html('[x](https://a.example/?q={{name}})', { name: 'evil' })).toBe(
-      `<p><a href="https://a.example/?q=%7B%7Bname%7D%7D" ${rel}>x</a></p>`,
-    ))
+  test.each([
+    ['[x](https://a.example/?q={{name}})', 'Ada & L', 'https://a.example/?q=Ada%20%26%20L'],
+    ['[x](https://a.example/{{ name }}/end)', 'Ада', 'https://a.example/%D0%90%D0%B4%D0%B0/end'],
+    ['https://a.example/order/{{name}}', '17', 'https://a.example/order/17'],
+    ['<https://a.example/order/{{name}}>', 'a_b*c', 'https://a.example/order/a%5Fb%2Ac'],
+    ['https://a.example:8080?{{name}}', '@evil.example/', 'https://a.example:8080?%40evil%2Eexample%2F'],
+    ['https://a.example/{{name}}', '/evil.example', 'https://a.example/%2Fevil%2Eexample'],
+    ['https://a.example/{{name}}', '..', 'https://a.example/%2E%2E'],
+    ['https://a.example/{{name}}', '"><script>', 'https://a.example/%22%3E%3Cscript%3E'],
+    ['https://a.example/{{name}}', 'x www.evil.example', 'https://a.example/x%20www%2Eevil%2Eexample'],
+    ['https://a.example/{{name}}/{{name}}', ') [y](https://evil.example', undefined],
+  ])('is percent-encoded behind the host of an address: %j with %j', (body, name, href) => {
+    const links = [...html(body, { name }).matchAll(/href="([^"]*)"/g)].map(([, link = '']) => link)
+    expect(links).toHaveLength(1)
+    expect(new URL(links[0] ?? '').hostname).toBe('a.example')
+    if (href !== undefined) expect(links).toEqual([href])
+    expect(text(body, { name }).match(/https?:\/\/\S+|www\.|evil\.example/g)).toHaveLength(1)
+  })
+
+  test.each([
+    '[x](https://{{name}}/)',
+    '[x](https://a.example{{name}}/)',
+    '[x](https://{{name}}@a.example/)',
+    '[x](mailto:{{name}})',
+  ])('is left alone in the rest of the target of a link: %j', (body) => {
+    const shown = html(body, { name: 'evil.example' })
+    expect(shown).not.toContain('evil.example')
+  })
 })
 
 describe('51 78: a body of 4,096 characters', () => {
@@ -130,6 +180,9 @@ describe('51 78: a body of 4,096 characters', () => {
     '{',
     '{{a',
     '{{name}}',
+    'https://a.example/{{name}}',
+    'https://a/{{name}}',
+    'https://a',
     '>\n',
     '\n',
     '\t',

@@ -150,6 +150,7 @@ describe('R05: a field', () => {
     [{ a: 1 }, ''],
     [[{ a: 1 }, ['x']], ''],
     ['\u202egnp.exe', 'gnp.exe'],
+    ['evil\u200b.\u2060example', 'evil.example'],
   ])('%j reads %j', (value, expected) => expect(text(value)).toBe(expected))
 
   test('that the form does not have is empty', () => {
@@ -167,26 +168,35 @@ describe('R05: a field', () => {
 })
 
 describe('the subject', () => {
-  const subject = (template: string, data = {}) => replySubject(template, 'Field notes', createFieldText(data))
+  const subject = (template: string, data = {}) => replySubject(template, 'Field notes', data)
 
   test.each([
     ['Thank you, {{name}}', { name: 'Ada' }, 'Thank you, Ada'],
-    ['Thank you, {{ name }}!', { name: 'Ada\r\nBcc: eve@example.com' }, 'Thank you, Ada Bcc: eve@example.com!'],
+    ['Thank you, {{ name }}!', { name: 'Ada\r\nBcc: eve@example.com' }, 'Thank you, Ada Bcc: eve[@]example[.]com!'],
     ['{{a}}{{b}}', { a: '{{b}}', b: 'x' }, '{{b}}x'],
     ['About {{missing}}', {}, 'About'],
     ['', {}, 'Field notes'],
     ['{{missing}}', {}, 'Field notes'],
+    ['Thank you, {{name}}', { name: 'Pay at https://evil.example/x' }, 'Thank you, Pay at https[://]evil[.]example/x'],
+    ['www.{{name}}.com', { name: 'evil' }, 'www[.]evil[.]com'],
+    ['{{a}}{{b}}', { a: 'evil.', b: 'example' }, 'evil[.]example'],
+    ['shop.example: {{name}}', { name: 'Ada' }, 'shop.example: Ada'],
   ])('%j with %j is %j', (template, data, expected) => expect(subject(template, data)).toBe(expected))
 
-  test('has at most 200 characters', () => expect(subject('{{a}}{{a}}', { a: 'x'.repeat(500) })).toBe(`${'x'.repeat(199)}…`))
+  test('has at most 60 characters of a field, and 200 in all', () => {
+    const data = { a: 'x'.repeat(500) }
+    expect(subject('About {{a}}', data)).toBe(`About ${'x'.repeat(59)}…`)
+    expect(subject('{{a}}{{a}}{{a}}{{a}}', data)).toHaveLength(200)
+  })
 })
 
 describe('the sender', () => {
   test.each([
     ['Field notes', 'Field notes <noreply@plinth.example>'],
     ['Поле', 'Поле <noreply@plinth.example>'],
-    ['a\r\nBcc: eve@example.com', 'a Bcc: eve example.com <noreply@plinth.example>'],
-    ['"x" <eve@example.com>,', 'x eve example.com , <noreply@plinth.example>'],
+    ['a\r\nBcc: eve@example.com', 'a Bcc: eve example[.]com <noreply@plinth.example>'],
+    ['"x" <eve@example.com>,', 'x eve example[.]com , <noreply@plinth.example>'],
+    ['Your bank: go to https://evil.example', 'Your bank: go to https[://]evil[.]example <noreply@plinth.example>'],
     ['<>', platform],
   ])('of the site %j is %j', (name, expected) => expect(replySender(name, platform)).toBe(expected))
 

@@ -34,8 +34,17 @@ describe('W02: the email about one submission', () => {
     expect([name, value]).toEqual([expected, expected])
   })
 
-  test('makes no link of an address that a visitor wrote', () => {
-    expect(about({ message: 'https://phishing.example/' }).html).not.toContain('href="https://phishing')
+  test('makes no link of an address that a visitor wrote, nor does a mail program', () => {
+    const link = 'https://phishing.example/ or phishing.example or eve@phishing.example or phishing\u200b\u3002example'
+    const { text, html } = about({ [link]: link, nested: { x: [link] } })
+    for (const part of [text, html]) expect(part).not.toMatch(/https:\/\/phishing|phishing[.\u3002]|[^[]@/)
+    expect(text).toContain(
+      '    https[://]phishing[.]example/ or phishing[.]example or eve[@]phishing[.]example or phishing[\u3002]example\n',
+    )
+  })
+
+  test('leaves a value that is an email address, for the owner to copy', () => {
+    expect(about({ contact: ' eve@phishing.example ' }).text).toContain('contact:\n    eve@phishing.example\n')
   })
 
   test('indents each line of a value, so that none looks like a line of the platform', () => {

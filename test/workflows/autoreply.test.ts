@@ -99,12 +99,27 @@ describe('a reply', () => {
     expect([result, server.received.length, server.state.tries]).toEqual(['sent', 1, 1])
     const [email] = server.received
     expect(email?.envelope.to).toEqual(['ada@inject.example'])
-    expect(email?.from).toEqual({ name: 'Notes eve example.com , x', address: 'noreply@plinth.example' })
-    expect(email?.subject).toBe('Thank you, Ada Bcc: eve@example.com <script>alert(1)</script>')
+    expect(email?.from).toEqual({ name: 'Notes eve example[.]com , x', address: 'noreply@plinth.example' })
+    expect(email?.subject).toBe('Thank you, Ada Bcc: eve[@]example[.]com <script>alert(1)</script>')
     expect([email?.bcc, email?.to?.length]).toEqual([undefined, 1])
-    expect(email?.html).toContain('<strong>Ada Bcc: eve@example.com &lt;script&gt;alert(1)&lt;/script&gt;</strong>')
+    expect(email?.html).toContain('<strong>Ada Bcc: eve[@]example[.]com &lt;script&gt;alert(1)&lt;/script&gt;</strong>')
     expect(email?.html).not.toContain('<script')
     expect(email?.text).toContain('> **x** > y')
+  })
+
+  test('R05: carries no link of a visitor to somebody else, in its subject, its HTML or its text', async () => {
+    const site = await makeReplyingSite(w, owner)
+    const name = 'Your account is locked: https://evil.example/unlock'
+    const message =
+      'Go to www.evil.example, evil\u200b.example, evil\u3002example or "https: //evil. example" or write to eve@evil.example'
+    expect(await resultOf(await post(w, owner, site, { name, email: 'victim@mail.example', message }))).toBe('sent')
+    const [email] = mailsTo('victim@mail.example')
+    expect(email?.subject).toBe('Thank you, Your account is locked: https[://]evil[.]example/unlock')
+    const evil = /(?:https?:\s*\/|www\.|@evil|evil[.\u3002]\S)/i
+    for (const part of [email?.subject, email?.text, email?.html]) {
+      expect(part?.replaceAll(/https:\/\/example\.com\/prices/g, '')).not.toMatch(evil)
+    }
+    expect(email?.html).toContain('href="https://example.com/prices"')
   })
 
   test('77: to anything but one plain address is not sent, and the mail server never hears of it', async () => {
@@ -116,6 +131,8 @@ describe('a reply', () => {
       '"a@example.com x"@internal.test',
       'a(comment)@example.com',
       'а@пример.рф',
+      'a@localhost',
+      'a@127.0.0.1',
       `${'a'.repeat(65)}@example.com`,
       ['a@example.com', 'b@example.com'],
     ]

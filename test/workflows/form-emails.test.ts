@@ -35,7 +35,7 @@ describe('W02: with notify_email', () => {
     })
     expect([mail?.bcc, mail?.cc]).toEqual([undefined, undefined])
     expect(mail?.headers).toContainEqual(expect.objectContaining({ key: 'auto-submitted', value: 'auto-generated' }))
-    expect(mail?.text).toContain('message:\n    <script>alert(1)</script>\n    Bcc: b@example.com\n')
+    expect(mail?.text).toContain('message:\n    <script>alert(1)</script>\n    Bcc: b[@]example[.]com\n')
     expect(mail?.text).toContain('na me:\n    x\n')
     expect(mail?.html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;')
     expect(mail?.html).not.toContain('<script')
