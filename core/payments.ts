@@ -32,7 +32,10 @@ export type CheckoutStatus = 'created' | 'open' | 'paid' | 'expired' | 'refunded
 
 /** A payment as its provider describes it. */
 export interface PaymentStatus {
+  /** `refunded`: the payer has the money back, or has disputed the payment. */
   readonly status: 'open' | 'paid' | 'expired' | 'refunded'
+  /** The provider's name of the payment itself, where that is not the one that it was begun under. */
+  readonly payment_id?: string | undefined
   readonly amount_minor: number
   readonly currency: string
   /** What we have said that it is for; undefined when the provider does not say it. */

@@ -708,6 +708,7 @@ interface Checkouts {
   member_id: string | null
   provider: CheckoutProviderName
   external_id: string | null
+  payment_id: string | null
   amount_minor: number
   currency: string
   period_days: number | null

@@ -28,10 +28,12 @@ export interface BegunPayment {
   readonly external_id: string
 }
 
-/** The payment that a callback is about, by the provider's name for it or by ours; neither for what we do not need. */
+/** The payment that a callback is about, by one of the provider's names for it or by ours; none for what we do not need. */
 export interface NamedPayment {
   readonly external_id?: string
   readonly checkout_id?: string
+  /** That of {@link PaymentStatus}. */
+  readonly payment_id?: string
 }
 
 /** A payment provider. A callback only names a payment; its status is always asked for. */

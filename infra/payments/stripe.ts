@@ -72,11 +72,14 @@ export function stripeProvider({ secretKey, webhookSecret, api, now }: StripeOpt
       if (typeof header !== 'string' || !isSigned(header, raw, webhookSecret, now())) {
         throw new PaymentError('forged', 'the callback is not signed with the secret of the webhook')
       }
-      const { id, object, metadata } = membersOf(membersOf(parseCallback(raw).data).object)
+      const { id, object, metadata, payment_intent } = membersOf(membersOf(parseCallback(raw).data).object)
       const external_id = object === 'checkout.session' ? findId(id) : undefined
       if (external_id !== undefined) return { external_id }
       const checkout_id = findId(membersOf(metadata).checkout_id)
-      return checkout_id === undefined ? {} : { checkout_id }
+      if (checkout_id !== undefined) return { checkout_id }
+      // disputes do not inherit the metadata of their payment
+      const payment_id = findId(payment_intent)
+      return payment_id === undefined ? {} : { payment_id }
     },
   }
 }
@@ -98,13 +101,14 @@ function isSigned(header: string, raw: Buffer, secret: string, now: Date): boole
 }
 
 function statusOf(session: Members): PaymentStatus {
-  const { amount_total, currency, metadata } = session
+  const { amount_total, currency, metadata, payment_intent } = session
   if (typeof amount_total !== 'number' || typeof currency !== 'string') {
     throw new PaymentError('unavailable', 'Stripe did not describe the payment')
   }
   const { checkout_id, site_id } = membersOf(metadata)
   return {
     status: stateOf(session),
+    payment_id: findId(membersOf(payment_intent).id),
     amount_minor: amount_total,
     currency: currency.toUpperCase(),
     checkout_id: findId(checkout_id),
@@ -115,7 +119,11 @@ function statusOf(session: Members): PaymentStatus {
 /** @throws PaymentError `unavailable` for a state that is not known */
 function stateOf({ status, payment_status, payment_intent }: Members): PaymentStatus['status'] {
   const intent = membersOf(payment_intent)
-  if (payment_status === 'paid') return membersOf(intent.latest_charge).refunded === true ? 'refunded' : 'paid'
+  if (payment_status === 'paid') {
+    const { refunded, disputed } = membersOf(intent.latest_charge)
+    // a charge stays disputed when the dispute is won
+    return refunded === true || disputed === true ? 'refunded' : 'paid'
+  }
   if (status === 'open') return 'open'
   if (status === 'expired') return 'expired'
   // a bank transfer, for example, is under way, or has failed in the end

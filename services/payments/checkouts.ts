@@ -17,10 +17,11 @@ export function findCheckout(db: Db, id: string): Promise<CheckoutRow | undefine
 export async function findNamedCheckout(
   db: Db,
   provider: CheckoutProviderName,
-  { external_id, checkout_id }: NamedPayment,
+  { external_id, checkout_id, payment_id }: NamedPayment,
 ): Promise<CheckoutRow | undefined> {
   const all = db.selectFrom('checkouts').selectAll().where('provider', '=', provider)
   if (external_id !== undefined) return await all.where('external_id', '=', external_id).executeTakeFirst()
+  if (payment_id !== undefined) return await all.where('payment_id', '=', payment_id).executeTakeFirst()
   return checkout_id !== undefined && isUuid(checkout_id) ? await all.where('id', '=', checkout_id).executeTakeFirst() : undefined
 }
 

@@ -58,6 +58,10 @@ export function settle(
     await lockSite(tx, project_id, site_id)
     const payer = member_id === null ? undefined : await lockMember(tx, site_id, { id: member_id })
     const checkout = await lockCheckout(tx, id)
+    const { payment_id } = seen
+    if (checkout && payment_id !== undefined && payment_id !== checkout.payment_id) {
+      await tx.updateTable('checkouts').set({ payment_id }).where('id', '=', id).execute()
+    }
     const settlement = checkout ? settlementOf(checkout, seen) : 'none'
     if (!checkout || settlement === 'none') return
     const now = services.clock()

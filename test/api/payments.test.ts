@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { DoublePayment, PaymentDouble } from '../doubles/provider-server.ts'
+import type { CallbackOf, DoublePayment, PaymentDouble } from '../doubles/provider-server.ts'
 import { startStripe } from '../doubles/stripe.ts'
 import { startYookassa } from '../doubles/yookassa.ts'
 import { deployFiles, page } from '../make.ts'
@@ -186,6 +186,37 @@ describe('E22: a refund', () => {
     await sendCallback(w, 'yookassa', yookassa.callback(payment, 'paid'))
     await expect.poll(async () => (await payer.look()).status, soon).toBe(403)
     expect((await site.checkouts())[0].status).toBe('refunded')
+  })
+
+  test('E43: a dispute blocks the member and ends the visits, and stays the last word when it is won', async () => {
+    await deployFiles(w, owner, site.id, [page('the content')])
+    await site.setPrice({ ...price, provider: 'stripe' })
+    const payer = await site.payer()
+    const payment = await begin(payer, stripe)
+    await payAt(stripe, 'stripe', payment)
+    await expect.poll(async () => (await payer.look()).status, soon).toBe(303)
+    const { cookie = '' } = await payer.look()
+    await expect.poll(async () => (await w.visit(site.subdomain, '/', { cookie })).status).toBe(200)
+    const call = (event: 'created' | 'closed') =>
+      sendCallback(w, 'stripe', stripe.disputeCallback?.(payment, event) as CallbackOf)
+    // a callback is not believed
+    expect((await call('created')).status).toBe(200)
+    expect(await stateOf(payer)).toEqual(['active', true])
+    payment.disputed = true
+    expect((await call('created')).status).toBe(200)
+    await expect.poll(() => stateOf(payer), soon).toEqual(['blocked', false])
+    await expect.poll(async () => (await w.visit(site.subdomain, '/', { cookie })).status).toBe(401)
+    expect((await call('closed')).status).toBe(200)
+    await expect.poll(async () => (await payer.look()).status, soon).toBe(403)
+    expect((await site.checkouts())[0].status).toBe('refunded')
+  })
+
+  test('E37: a dispute of a payment that is not ours is answered alike, and causes no call', async () => {
+    await site.setPrice({ ...price, provider: 'stripe' })
+    const payment = await begin(await site.payer(), stripe)
+    const unknown = { ...payment, id: 'cs_test_unknown' }
+    const answer = await sendCallback(w, 'stripe', stripe.disputeCallback?.(unknown, 'created') as CallbackOf)
+    expect([answer.status, stripe.requests.filter(({ path }) => path.includes('unknown'))]).toEqual([200, []])
   })
 
   test('of one of two payments leaves what the other one was for', async () => {

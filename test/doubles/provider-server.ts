@@ -9,6 +9,8 @@ export interface DoublePayment {
   /** As the platform sent it. */
   readonly sent: Readonly<Record<string, any>>
   status: 'open' | 'paid' | 'expired' | 'refunded'
+  /** Whether the payer has disputed it, which stays so however that ends. */
+  disputed?: boolean
   amount_minor: number
   currency: string
   metadata: Record<string, string>
@@ -40,6 +42,8 @@ export interface PaymentDouble extends AsyncDisposable {
   readonly faults: { readonly begin: Fault[]; readonly ask: Fault[] }
   /** A callback about a payment as the provider sends it. */
   callback(payment: DoublePayment, event: 'paid' | 'expired' | 'refunded'): CallbackOf
+  /** A callback that the payer disputes a payment, or how that ended; for providers that have such. */
+  readonly disputeCallback?: ((payment: DoublePayment, event: 'created' | 'closed') => CallbackOf) | undefined
 }
 
 interface Behaviour {
@@ -50,9 +54,10 @@ interface Behaviour {
   readonly findId: (request: ProviderRequest) => string | undefined
   readonly view: (payment: DoublePayment, url: string) => object
   readonly callback: PaymentDouble['callback']
+  readonly disputeCallback?: PaymentDouble['disputeCallback']
 }
 
-export async function startProvider({ env, isAuthorized, begin, findId, view, callback }: Behaviour): Promise<PaymentDouble> {
+export async function startProvider({ env, isAuthorized, begin, findId, view, ...callbacks }: Behaviour): Promise<PaymentDouble> {
   const payments = new Map<string, DoublePayment>()
   const byKey = new Map<string, { readonly body: string; readonly payment: DoublePayment }>()
   const requests: ProviderRequest[] = []
@@ -97,7 +102,7 @@ export async function startProvider({ env, isAuthorized, begin, findId, view, ca
     payments,
     requests,
     faults,
-    callback,
+    ...callbacks,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       await new Promise((done) => server.close(done))

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { type DoublePayment, type PaymentDouble, startProvider } from './provider-server.ts'
+import { type CallbackOf, type DoublePayment, type PaymentDouble, startProvider } from './provider-server.ts'
 
 const secretKey = 'sk_test_4eC39HqLyjWDarjtT1zdp7dc'
 export const stripeWebhookSecret = 'whsec_test_secret'
@@ -13,7 +13,13 @@ export function stripeSignature(body: string, { secret = stripeWebhookSecret, at
   return `t=${time},v1=${signature},v0=${'0'.repeat(64)}`
 }
 
-const view = ({ id, status, amount_minor, currency, metadata, sent }: DoublePayment, url?: string) => ({
+/** A signed event about an object. */
+function eventOf(type: string, object: object): CallbackOf {
+  const body = JSON.stringify({ id: newId('evt_'), object: 'event', type, data: { object } })
+  return { headers: { 'content-type': 'application/json', 'stripe-signature': stripeSignature(body) }, body }
+}
+
+const view = ({ id, status, disputed = false, amount_minor, currency, metadata, sent }: DoublePayment, url?: string) => ({
   id,
   object: 'checkout.session',
   amount_total: amount_minor,
@@ -25,7 +31,7 @@ const view = ({ id, status, amount_minor, currency, metadata, sent }: DoublePaym
   client_reference_id: sent['client_reference_id'],
   payment_intent:
     status === 'paid' || status === 'refunded'
-      ? { id: `pi_${id}`, status: 'succeeded', latest_charge: { id: `ch_${id}`, refunded: status === 'refunded' } }
+      ? { id: `pi_${id}`, status: 'succeeded', latest_charge: { id: `ch_${id}`, refunded: status === 'refunded', disputed } }
       : null,
   url: status === 'open' ? `${url}/c/pay/${id}#fid` : null,
 })
@@ -72,7 +78,20 @@ export const startStripe = ({ atAnyTime = false } = {}): Promise<PaymentDouble> 
           ? { id: `ch_${id}`, object: 'charge', payment_intent: `pi_${id}`, refunded: true, metadata }
           : view({ ...payment, status: event })
       const type = { paid: 'checkout.session.completed', expired: 'checkout.session.expired', refunded: 'charge.refunded' }[event]
-      const body = JSON.stringify({ id: newId('evt_'), object: 'event', type, data: { object } })
-      return { headers: { 'content-type': 'application/json', 'stripe-signature': stripeSignature(body) }, body }
+      return eventOf(type, object)
+    },
+    /** https://docs.stripe.com/api/disputes/object; its metadata are its own */
+    disputeCallback({ id, amount_minor, currency }, event) {
+      return eventOf(`charge.dispute.${event}`, {
+        id: newId('dp_'),
+        object: 'dispute',
+        amount: amount_minor,
+        currency: currency.toLowerCase(),
+        charge: `ch_${id}`,
+        payment_intent: `pi_${id}`,
+        metadata: {},
+        reason: 'fraudulent',
+        status: event === 'created' ? 'needs_response' : 'won',
+      })
     },
   })
