@@ -16,16 +16,21 @@ export interface ConnectionPayer {
   readonly id: string
 }
 
-const resources = ['requests', 'memory', 'spool'] as const
+const resources = ['requests', 'memory', 'spool', 'answers'] as const
 type Resource = (typeof resources)[number]
 type Budgets = Readonly<Record<Resource, Budget>>
 
-/** A request under way, with the bytes of its body that have arrived. Disposing it releases all of its shares. */
+/** A request under way, with the bytes of its body that have arrived and of its answer. Disposing it releases all of its shares. */
 export interface Admitted extends Disposable {
   /** @throws AppError `too_many_requests` when a payer has reached its limit, `unavailable` when the server has too little left */
-  hold(resource: 'memory' | 'spool', bytes: number): void
-  /** Waits until the next chunk of a large body may be processed: each turn of the event loop has a few slots, shared fairly between payers. */
+  hold(resource: 'memory' | 'spool' | 'answers', bytes: number): void
+  /**
+   * Waits until the next chunk of a large body or answer may be processed: each turn of the event loop has a few slots, shared fairly between
+   * payers.
+   */
   waitForChunkSlot(): Promise<void>
+  /** Reads a batch of a large answer when no other one of the payer is being read, and at most one of others; payers alternate. */
+  readBatch<T>(read: () => Promise<T>): Promise<T>
 }
 
 export interface AdmissionFigures {
@@ -53,13 +58,14 @@ export interface Admission {
 
 const nameOf = ({ kind, id }: Payer | ConnectionPayer) => `${kind}:${id}`
 
-const retryAfterSeconds = { requests: 1, memory: 5, spool: 10, large_requests: 10, connections: 2 } as const
+const retryAfterSeconds = { requests: 1, memory: 5, spool: 10, answers: 5, large_requests: 10, connections: 2 } as const
 
 /** What has reached its limit, of a payer or of the server. */
 const reasons: Record<keyof typeof retryAfterSeconds, string> = {
   requests: 'requests are under way',
   memory: 'bytes of bodies are being received',
   spool: 'bytes of large bodies are being received',
+  answers: 'large answers are being sent',
   large_requests: 'large requests are waiting',
   connections: 'requests are waiting for the database',
 }
@@ -82,15 +88,21 @@ export function createAdmission(shareDatabase: ShareDatabase): Admission {
     requests: createBudget(admissionLimits.requests.server),
     memory: createBudget(admissionLimits.memory.server),
     spool: createBudget(admissionLimits.spool.server),
+    answers: createBudget(admissionLimits.answers.server),
   }
-  const { largeRequests, chunks, connections } = createQueues(refuse)
+  const { largeRequests, connections, ...turns } = createQueues(refuse)
 
   return {
-    enter: (...payers) => new AdmittedRequest(payers, budgets, chunks, refuse),
+    enter: (...payers) => new AdmittedRequest(payers, budgets, turns, refuse),
     runLarge: (payer, work) => largeRequests.run(payer, work),
     databaseOf: (payer) => shareDatabase((signal) => connections.acquire(nameOf(payer), signal)),
     figures: () => ({
-      held: { requests: budgets.requests.held, memory: budgets.memory.held, spool: budgets.spool.held },
+      held: {
+        requests: budgets.requests.held,
+        memory: budgets.memory.held,
+        spool: budgets.spool.held,
+        answers: budgets.answers.held,
+      },
       largeRequestsWaiting: largeRequests.waiting,
       connectionsHeld: connections.held,
       connectionsWaiting: connections.waiting,
@@ -116,7 +128,7 @@ function createRefusals(): { readonly refuse: Refuse; readonly counts: ReadonlyM
 }
 
 function createQueues(refuse: Refuse) {
-  const { largeRequests, connections, chunksPerTurn, connectionPatienceMs } = admissionLimits
+  const { largeRequests, connections, chunksPerTurn, batches, connectionPatienceMs } = admissionLimits
   return {
     largeRequests: new FairQueue({
       slots: 2,
@@ -127,8 +139,9 @@ function createQueues(refuse: Refuse) {
         overflow: (why) => refuse('large_requests', why),
       },
     }),
-    // needs no limit: each waiter is one of the requests under way, whose number is limited
+    // these need no limit: each waiter is one of the requests under way, whose number is limited
     chunks: new FairQueue({ slots: chunksPerTurn }),
+    batches: new FairQueue({ slots: batches.server, slotsPerPayer: batches.project }),
     connections: new FairQueue({
       slots: connections.server,
       slotsPerPayer: connections.held,
@@ -142,17 +155,19 @@ function createQueues(refuse: Refuse) {
   }
 }
 
+type Turns = Readonly<Record<'chunks' | 'batches', FairQueue>>
+
 class AdmittedRequest implements Admitted {
   readonly #payers: readonly Payer[]
   readonly #budgets: Budgets
-  readonly #chunks: FairQueue
+  readonly #turns: Turns
   readonly #refuse: Refuse
-  readonly #held: Record<Resource, number> = { requests: 0, memory: 0, spool: 0 }
+  readonly #held: Record<Resource, number> = { requests: 0, memory: 0, spool: 0, answers: 0 }
 
-  constructor(payers: readonly Payer[], budgets: Budgets, chunks: FairQueue, refuse: Refuse) {
+  constructor(payers: readonly Payer[], budgets: Budgets, turns: Turns, refuse: Refuse) {
     this.#payers = payers
     this.#budgets = budgets
-    this.#chunks = chunks
+    this.#turns = turns
     this.#refuse = refuse
     this.hold('requests', 1)
   }
@@ -168,9 +183,17 @@ class AdmittedRequest implements Admitted {
   }
 
   async waitForChunkSlot(): Promise<void> {
-    const [payer] = this.#payers
-    const release = await this.#chunks.acquire(payer ? nameOf(payer) : '')
+    const release = await this.#turns.chunks.acquire(this.#firstPayer)
     setImmediate(release)
+  }
+
+  readBatch<T>(read: () => Promise<T>): Promise<T> {
+    return this.#turns.batches.run(this.#firstPayer, read)
+  }
+
+  get #firstPayer(): string {
+    const [payer] = this.#payers
+    return payer ? nameOf(payer) : ''
   }
 
   [Symbol.dispose](): void {

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import type { Context as Koa } from 'koa'
 import { z } from 'zod'
 import { unprocessable } from '../core/errors.ts'
@@ -20,9 +19,13 @@ export function asFormatted(op: Operation, koa: Koa): Operation {
     download: [csvType],
     handler: async (ctx, input, target) => {
       const { name, text } = await csv(ctx, input, target)
-      return { type: `${csvType}; charset=utf-8`, name, stream: Readable.from([text]) }
+      return { type: `${csvType}; charset=utf-8`, name, batches: once(text) }
     },
   }
+}
+
+async function* once(text: string): AsyncGenerator<readonly string[]> {
+  yield [text]
 }
 
 function wantsCsv(koa: Koa): boolean {

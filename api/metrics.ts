@@ -95,6 +95,7 @@ function admissionMetrics(registry: Registry) {
     requests: gauge('plinth_requests_under_way', 'Requests of projects and webhooks that this process is handling.'),
     memory: gauge('plinth_body_memory_bytes', 'Bytes of request bodies that this process holds in memory.'),
     spool: gauge('plinth_body_spool_bytes', 'Bytes of request bodies that this process holds in files.'),
+    answers: gauge('plinth_answer_bytes', 'Bytes that this process keeps for large answers that are being sent.'),
   }
   const large = gauge('plinth_large_requests_waiting', 'Large deploy-files requests that wait while another one is processed.')
   const connections = gauge('plinth_database_connections_used', 'Database connections in use by projects.')
@@ -110,6 +111,7 @@ function admissionMetrics(registry: Registry) {
       held.requests.set(figures.held.requests)
       held.memory.set(figures.held.memory)
       held.spool.set(figures.held.spool)
+      held.answers.set(figures.held.answers)
       large.set(figures.largeRequestsWaiting)
       connections.set(figures.connectionsHeld)
       waiting.set(figures.connectionsWaiting)

@@ -60,6 +60,16 @@ const ignoredMembers = {
   },
 }
 
+const nextPage = {
+  Link: {
+    description: 'The address of the next page with `rel="next"`, when there is one.',
+    schema: { type: 'string' as const },
+  },
+}
+
+/** Whether REST answers a page of a list, not the whole. */
+const isPaged = ({ lists, input }: Operation) => lists?.[0]?.continuedBy !== undefined && 'limit' in input.shape
+
 const headersOf = (status: number) => ({ ...failures[status]?.[2], ...errorCode(status), ...ignoredMembers })
 
 const failureResponses = Object.fromEntries(
@@ -166,7 +176,7 @@ function operationObject(op: Operation, shape: RestShape, { all, scheme }: Surro
       200: {
         description: 'Done.',
         content: contentOf(op),
-        headers: ignoredMembers,
+        headers: { ...ignoredMembers, ...(isPaged(op) && nextPage) },
         ...(Object.keys(links).length > 0 ? { links } : {}),
       },
       ...Object.fromEntries(failuresOf(op, shape).map((status) => [status, failureResponse(op, status)])),

@@ -6,6 +6,7 @@ import type { Upload } from '../services/storage/pending-upload.ts'
 import type { Context } from './context.ts'
 import type { Download } from './download.ts'
 import type { ServerSentEvent } from './follow-logs.ts'
+import type { Answer } from './listing.ts'
 import type { LongTexts } from './long-texts.ts'
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -40,6 +41,19 @@ export interface Following {
 export interface CsvFile {
   readonly name: string
   readonly text: string
+}
+
+/**
+ * A list that a result is or has, of any length: REST sends it as it is read, and a tool cuts it. Every other array of a result has a
+ * `maxItems`.
+ */
+export interface ResultList {
+  /** The member of the result that is the list; the result itself when absent. */
+  readonly member?: string
+  /** The member of an element that names it. */
+  readonly key: string
+  /** The member of the input that takes the key of an element, and lists what follows it. Tools without one get `after`. */
+  readonly continuedBy?: string
 }
 
 export type ErrorStatus = 400 | 402 | 404 | 409 | 413 | 429 | 503
@@ -80,7 +94,9 @@ export interface Operation {
   /** For operations whose `load` returns a site or something that belongs to one. Transactions check again, because the site may be trashed in between. */
   readonly whenTrashed?: 'refuse'
   readonly output: z.ZodType
-  /** The media types of a result that REST streams as a file; the handler returns a `Download` then. */
+  /** A tool has one at most. */
+  readonly lists?: readonly ResultList[]
+  /** The media types of a result that REST sends as a file; the handler returns a `Download` then. */
   readonly download?: readonly string[]
   /** The result as a small file: REST sends it for `format=csv`. Tools have the JSON only. */
   readonly csv?: (ctx: Context, input: never, target: never) => Promise<CsvFile>
@@ -109,7 +125,7 @@ interface Definition<Input extends z.ZodObject, Output extends z.ZodType, Target
     ctx: Context,
     input: z.output<Input> & { readonly upload: Upload; readonly texts?: LongTexts },
     target: Target,
-  ) => Promise<z.input<Output> | Download>
+  ) => Promise<Answer<z.input<Output>> | Download>
   readonly csv?: (ctx: Context, input: z.output<Input>, target: Target) => Promise<CsvFile>
   readonly events?: (ctx: Context, input: z.output<Input>, target: Target, following: Following) => AsyncIterable<ServerSentEvent>
 }

@@ -2,13 +2,13 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { invalid } from '../core/errors.ts'
 import { branchProblem, isPrivateName, judgeRepoUrl } from '../core/git-remotes.ts'
+import { maxWatchPaths } from '../core/limits.ts'
 import type { Config } from '../infra/config.ts'
 import { isPublicAddress } from '../infra/net/public-address.ts'
 import { command, folder, readBuildSettings } from './build-settings.ts'
 import type { Deps } from './context.ts'
 
 const maxPathLength = 300
-const maxWatchPaths = 100
 
 /** One line of text. */
 function line(minLength: number, maxLength: number) {

@@ -14,7 +14,9 @@ import { authorize, invoke, type RawCall } from './invoke.ts'
 import { receiveJson } from './json-body.ts'
 import { jsonBoundsOf } from './json-bounds.ts'
 import type { JsonBounds } from './json-scanner.ts'
+import { listingIn } from './listing.ts'
 import type { Operation } from './operation.ts'
+import { sendDownload, sendJson } from './send-answer.ts'
 
 /** Where REST finds the members of an operation's input. */
 export interface RestShape {
@@ -76,8 +78,13 @@ export function restRouter<C extends Context>(operations: readonly Operation[], 
       await using received = await receive(route, koa, ctx, admitted)
       const answered = asFormatted(asAnswered(op, koa), koa)
       const result = await invoke(answered, ctx, async () => received.call, shape.pathNames)
-      if (answered.download) sendDownload(koa, result as Download, held.move())
-      else koa.body = result
+      const sending = { koa, admitted, held, log: ctx.log }
+      if (result instanceof Readable) koa.body = result
+      else if (answered.download) await sendDownload(sending, result as Download)
+      else {
+        linkNextPage(koa, op, result)
+        await sendJson(sending, result)
+      }
     })
   }
   return router
@@ -89,12 +96,15 @@ function isAt(pattern: string, path: string): boolean {
   return expected.length === given.length && expected.every((segment, i) => segment.startsWith('{') || segment === given[i])
 }
 
-/** The request is under way until the last byte is sent. */
-function sendDownload(koa: Koa, { type, name, stream }: Download, held: AsyncDisposableStack): void {
-  stream.once('close', () => void held.disposeAsync())
-  koa.type = type
-  koa.set('content-disposition', `attachment; filename="${name}"`)
-  koa.body = stream
+/** The header `Link` (RFC 8288) of a page that others follow. */
+function linkNextPage(koa: Koa, { lists }: Operation, result: unknown): void {
+  const next = listingIn(result)?.next
+  const continuedBy = lists?.[0]?.continuedBy
+  if (next === undefined || continuedBy === undefined) return
+  const query = new URLSearchParams(koa.querystring)
+  query.delete('offset')
+  query.set(continuedBy, next)
+  koa.set('link', `<${koa.path}?${query.toString()}>; rel="next"`)
 }
 
 interface Route {

@@ -4131,6 +4131,8 @@ export interface operations {
                 headers: {
                     /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                     "Plinth-Ignored"?: string;
+                    /** @description The address of the next page with `rel="next"`, when there is one. */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4627,7 +4629,10 @@ export interface operations {
     };
     get_manifest: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The path of the last file of the previous page. */
+                after?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the site. */
@@ -4660,6 +4665,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -4780,7 +4786,10 @@ export interface operations {
     };
     list_deploy_files: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The path of the last file of the previous page. */
+                after?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the deploy. */
@@ -4815,6 +4824,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -7866,6 +7876,8 @@ export interface operations {
                 limit?: number;
                 /** @description How many to leave out; a negative number means 0. */
                 offset?: number;
+                /** @description Id of the last submission of the previous page; the offset counts from there. */
+                after?: string;
             };
             header?: never;
             path?: never;
@@ -7878,6 +7890,8 @@ export interface operations {
                 headers: {
                     /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                     "Plinth-Ignored"?: string;
+                    /** @description The address of the next page with `rel="next"`, when there is one. */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9263,6 +9277,8 @@ export interface operations {
                 headers: {
                     /** @description The names of the first ten members of the body or parameters of the query that the operation does not have. */
                     "Plinth-Ignored"?: string;
+                    /** @description The address of the next page with `rel="next"`, when there is one. */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {

@@ -6,7 +6,7 @@ export const maxAccessEmails = 1000
 export const maxRawEmailsLength = 256 * 1024
 export const maxEmailLabelLength = 80
 
-const shownInvalid = 100
+export const shownInvalid = 100
 const shownInvalidLength = 100
 
 /** The parts of a text between lines, commas and semicolons. */

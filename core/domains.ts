@@ -54,13 +54,26 @@ const withoutWildcard = (domain: string) => domain.replace(/^\*\./, '')
  * @param domains the verified domains, in the order in which they were added
  */
 export function withPrimaries(
-  domains: readonly { readonly domain: string; readonly secured: boolean }[],
+  domains: readonly VerifiedDomain[],
 ): { readonly domain: string; readonly primary: string | null }[] {
-  return domains.map(({ domain, secured }, index) => {
-    const counterpart = domain.startsWith('www.') ? domain.slice('www.'.length) : `www.${domain}`
-    const primary = domains.slice(0, index).find((earlier) => earlier.domain === counterpart)
-    return { domain, primary: primary && (primary.secured || !secured) ? primary.domain : null }
-  })
+  const primaryOf = createPrimaries()
+  return domains.map((verified) => ({ domain: verified.domain, primary: primaryOf(verified) }))
+}
+
+export interface VerifiedDomain {
+  readonly domain: string
+  readonly secured: boolean
+}
+
+/** Finds the primary domain of each verified domain, as {@link withPrimaries} does, when they are handed over one by one in their order. */
+export function createPrimaries(): (verified: VerifiedDomain) => string | null {
+  const earlier = new Map<string, VerifiedDomain>()
+  return (verified) => {
+    const { domain, secured } = verified
+    const primary = earlier.get(domain.startsWith('www.') ? domain.slice('www.'.length) : `www.${domain}`)
+    if (!earlier.has(domain)) earlier.set(domain, verified)
+    return primary && (primary.secured || !secured) ? primary.domain : null
+  }
 }
 
 /** The name of the TXT record that proves ownership. */

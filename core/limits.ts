@@ -39,6 +39,8 @@ export const maxDeployPathBytes = 4 * MB
 export const maxNameLength = 120
 export const maxTitleLength = 120
 export const maxDescriptionLength = 2000
+/** Patterns of paths whose changes a push has to touch. */
+export const maxWatchPaths = 100
 export const maxSuspendedReasonLength = 500
 
 export const minSubdomainLength = 5
@@ -92,6 +94,8 @@ export const hiddenSubmissionsFactor = 10
 export const maxSearchedSubmissions = 50_000
 /** Fields with a column of their own in an export; visitors choose the names. */
 export const maxCsvFields = 200
+/** Fields with longer names share the last column of an export. */
+export const maxCsvNameLength = 256
 /** The most spam of a project whose submissions are unlimited. */
 export const maxUnlimitedSpam = 250_000
 /** Spam is kept this long (addendum E35). */
@@ -107,6 +111,21 @@ export const minBodyBytesPerSecond = 8 * KB
 /** A body up to this size never waits for a slot: neither its chunks nor the request. */
 export const smallBodyBytes = 64 * KB
 
+/** An answer up to this size is sent as a whole; a larger one is read and sent in parts, and counts against the budget of its payer. */
+export const smallAnswerBytes = 64 * KB
+/** Rows of a list that are read together: so many bytes of them, and one row at least. */
+export const answerBatchBytes = 256 * KB
+/** Rows of a list that are read together when they are small. */
+export const answerBatchRows = 200
+/** Consents of a member that a list of members shows. */
+export const maxShownConsents = 1000
+/** Records of a domain that a finding shows. */
+export const maxShownRecords = 50
+/** What a large answer counts for: a batch as rows, as objects and as JSON. */
+export const answerHoldBytes = 1 * MB
+/** The JSON of a tool's list. A tool cannot stream, so it cuts a longer list and says where it goes on. */
+export const maxToolListBytes = 128 * KB
+
 /**
  * The limits of one api process, for each payer and for all together. Limits that must hold across processes are in PostgreSQL. A payer
  * never gets more than what is still free, so a few greedy payers always leave room for another.
@@ -118,8 +137,12 @@ export const admissionLimits = {
   memory: { project: 32 * MB, site: 20 * MB, address: 40 * MB, server: 160 * MB },
   /** Bytes of bodies in files. Eight uploads of the largest size at once, and a CI with as many again. */
   spool: { project: 800 * MB, site: 0, address: 0, server: 4096 * MB },
-  /** Chunks of large bodies, of at most 64 KB, processed in one turn of the event loop: a few milliseconds at most. */
+  /** Bytes of large answers that are being sent, {@link answerHoldBytes} for each. */
+  answers: { project: 32 * MB, site: 0, address: 0, server: 160 * MB },
+  /** Chunks of large bodies and answers, of at most 64 KB, processed in one turn of the event loop: a few milliseconds at most. */
   chunksPerTurn: 4,
+  /** Batches of large answers that are read from PostgreSQL or the storage at once. */
+  batches: { project: 1, server: 2 },
   /** Large `deploy-files` requests that wait while another of the same payer is processed. */
   largeRequests: { waiting: 16, serverWaiting: 64 },
   /** Database connections; the pool has two more for work that belongs to no payer. */

@@ -59,6 +59,9 @@ export const maxRedeliveriesPerHour = 100
 /** The pauses between the tries, in units of the first one: with 5 s these are 5 s, 5 min, 30 min, 2 h, 4 h, 7 h and 10 h 25 min; a day in all. */
 const pauses = [1, 60, 360, 1440, 2880, 5040, 7500] as const
 
+/** The tries of one delivery. */
+export const maxTries = pauses.length + 1
+
 /** The pause after this many failed tries; undefined after the last one. */
 export function deliveryPauseMs(tries: number, firstPauseMs: number): number | undefined {
   const units = pauses[tries - 1]

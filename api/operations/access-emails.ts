@@ -13,14 +13,15 @@ import {
   addEmail,
   addEmails,
   countEmails,
-  listEmails,
   listForeignAttempts,
+  readEmails,
   removeEmail,
   removeEmails,
   setEmailLabel,
 } from '../../services/access/emails.ts'
 import type { SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { AccessEmail, AccessEmails, AddedEmails, attemptView, emailView } from '../views/access-emails.ts'
 import { Ok, oneLine, site_id, text } from '../views/fields.ts'
@@ -45,8 +46,9 @@ export const list_site_access_emails = operation({
   input: z.object({ site_id }),
   load: siteOfCaller,
   output: AccessEmails,
+  lists: [{ member: 'items', key: 'id' }],
   handler: async ({ db }, { site_id }) => ({
-    items: (await listEmails(db, site_id)).map(emailView),
+    items: Listing.of(readEmails(db, site_id), (rows) => rows.map(emailView)),
     foreign_attempts: (await listForeignAttempts(db, site_id)).map(attemptView),
     total: await countEmails(db, site_id),
     limit: maxAccessEmails,

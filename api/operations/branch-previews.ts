@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { approvePreview, closePreview } from '../../services/git/branch-previews.ts'
-import { listBranchPreviews } from '../../services/previews/branch-previews.ts'
+import { readBranchPreviews } from '../../services/previews/branch-previews.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { BranchPreview, branchPreviewOfCaller, branchPreviewView, preview_id } from '../views/branch-preview.ts'
 import { Ok, site_id } from '../views/fields.ts'
@@ -19,10 +20,11 @@ export const list_git_previews = operation({
   input: z.object({ site_id }),
   load: siteOfCaller,
   output: z.array(BranchPreview),
-  handler: async (ctx, { site_id }) => {
-    const previews = await listBranchPreviews(ctx.db, ctx.caller.project_id, site_id)
-    return previews.map((preview) => branchPreviewView(ctx, preview))
-  },
+  lists: [{ key: 'id' }],
+  handler: async (ctx, { site_id }) =>
+    Listing.of(readBranchPreviews(ctx.db, ctx.caller.project_id, site_id), (rows) =>
+      rows.map((row) => branchPreviewView(ctx, row)),
+    ),
 })
 
 export const approve_git_preview = operation({

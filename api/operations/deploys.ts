@@ -4,12 +4,13 @@ import { maxArchiveBytes, maxDeployFilesBodyBytes, maxManifestEntries } from '..
 import { sha256Pattern } from '../../core/manifest.ts'
 import { acceptDeploy } from '../../services/deploys/accept.ts'
 import { activateDeploy } from '../../services/deploys/activate.ts'
-import { listDeploys } from '../../services/deploys/deploys.ts'
+import { listDeploys, readDeploys } from '../../services/deploys/deploys.ts'
 import { checkDeployGates } from '../../services/deploys/gates.ts'
 import { deleteDeployFiles } from '../../services/deploys/purge.ts'
 import { bytesOf, findBlobSizes, newBlobs } from '../../services/storage/blobs.ts'
 import { beginUpload, chargedBytes } from '../../services/storage/pending-upload.ts'
 import { acceptFiles } from '../accept-files.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { storeArchive } from '../store-archive.ts'
 import { measureFiles, readContent, readEntries, requireStaticSite, storeFiles } from '../store-files.ts'
@@ -35,8 +36,12 @@ export const list_deploys = operation({
   }),
   load: siteOfCaller,
   output: z.array(Deploy),
-  handler: async (ctx, { site_id, ...page }) =>
-    await deployViews(ctx, await listDeploys(ctx.db, ctx.caller.project_id, site_id, page)),
+  lists: [{ key: 'id', continuedBy: 'before' }],
+  handler: async (ctx, { site_id, ...page }) => {
+    const { project_id } = ctx.caller
+    const { sizes, next } = await listDeploys(ctx.db, project_id, site_id, page)
+    return Listing.of(readDeploys(ctx.db, project_id, sizes), (rows) => deployViews(ctx, rows), next)
+  },
 })
 
 export const deploy_site = operation({

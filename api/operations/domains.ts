@@ -6,10 +6,12 @@ import type { Config } from '../../infra/config.ts'
 import { isPublicSuffix, toAsciiDomain } from '../../infra/dns/names.ts'
 import { attachDomain } from '../../services/domains/attach.ts'
 import { detachDomain } from '../../services/domains/detach.ts'
-import { findDomain, listDomains, noSuchDomain } from '../../services/domains/domains.ts'
+import { findDomain, noSuchDomain, readDomains } from '../../services/domains/domains.ts'
 import { saveLook, takeLookUps } from '../../services/domains/verify.ts'
 import type { Context } from '../context.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
+import { writtenBy } from '../views/authors.ts'
 import { Domain, domain_id, domainOfCaller, domainView, domainViews, findings, findingsOf } from '../views/domain.ts'
 import { Ok, site_id } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
@@ -27,7 +29,8 @@ export const list_domains = operation({
   input: z.object({ site_id }),
   load: siteOfCaller,
   output: z.array(Domain),
-  handler: async (ctx, { site_id }) => domainViews(ctx.config, await listDomains(ctx.db, ctx.caller.project_id, site_id)),
+  lists: [{ key: 'id' }],
+  handler: async (ctx, { site_id }) => Listing.of(readDomains(ctx.db, ctx.caller.project_id, site_id), domainViews(ctx.config)),
 })
 
 export const set_custom_domain = operation({
@@ -85,7 +88,7 @@ export const verify_domain = operation({
   output: z
     .object({
       verified: z.boolean(),
-      message: z.string().describe('The finding about the TXT record, and what to do.'),
+      message: writtenBy('servers', z.string().describe('The finding about the TXT record, and what to do.')),
       ...findings,
       a_record: findings.a_record.describe('Null when a verified domain was looked up less than 10 seconds ago.'),
     })

@@ -2,32 +2,38 @@ import { z } from 'zod'
 import { conflict, invalid } from '../../core/errors.ts'
 import { maxManifestEntries } from '../../core/limits.ts'
 import { parseRequestPath, type RequestTarget } from '../../core/request-path.ts'
+import { maxAddedHeaderBytes } from '../../core/site-rules/merge-headers.ts'
+import { maxRuleLines } from '../../core/site-rules/rules.ts'
 import { type DeployRow, findDeploy } from '../../services/deploys/deploys.ts'
 import { explainPath } from '../../services/deploys/explain.ts'
 import { requireFiles } from '../../services/deploys/files.ts'
 import type { SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
 import { operation } from '../operation.ts'
+import { writtenBy } from '../views/authors.ts'
 import { noSuchDeploy } from '../views/deploy.ts'
 import { deploy_id, site_id } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
 
 const maxPathLength = 2000
 
+const foreign = writtenBy('sources', z.string())
+
 const PathExplanation = z
   .object({
     deploy_id: z.uuid().describe('The deploy whose answer this is.'),
     status: z.int(),
-    location: z.string().nullable().describe('Where the answer redirects to.'),
-    file: z.string().nullable().describe('The file that answers.'),
+    location: writtenBy('sources', z.string().nullable().describe('Where the answer redirects to.')),
+    file: writtenBy('sources', z.string().nullable().describe('The file that answers.')),
     headers: z
-      .array(z.object({ name: z.string(), value: z.string(), lines: z.array(z.int()) }))
+      .array(z.object({ name: foreign, value: foreign, lines: z.array(z.int()).max(maxRuleLines) }))
+      .max(maxAddedHeaderBytes)
       .describe('The headers that _headers sets, with the lines of their paths.'),
     rule: z
-      .object({ file: z.enum(['_redirects', '_headers']), line: z.int(), text: z.string() })
+      .object({ file: z.enum(['_redirects', '_headers']), line: z.int(), text: foreign })
       .nullable()
       .describe('The line that decides; null when the rules that hold for every site do.'),
-    explanation: z.string().describe('Why, in one sentence.'),
+    explanation: writtenBy('sources', z.string().describe('Why, in one sentence.')),
   })
   .meta({ id: 'PathExplanation' })
 

@@ -2,13 +2,19 @@ import { z } from 'zod'
 import { submissionStatuses } from '../../core/forms.ts'
 import { monthOf } from '../../core/months.ts'
 import { exportFormats, exportSubmissions } from '../../services/forms/export.ts'
-import { deleteSubmission, listSubmissions, type SubmissionFilter, setSubmissionStatus } from '../../services/forms/inbox.ts'
-import { listSiteForms, setFormSettings } from '../../services/forms/overview.ts'
+import {
+  deleteSubmission,
+  listSubmissions,
+  readSubmissions,
+  type SubmissionFilter,
+  setSubmissionStatus,
+} from '../../services/forms/inbox.ts'
+import { readSiteForms, setFormSettings, sumOfSiteForms } from '../../services/forms/overview.ts'
 import { countSubmissions } from '../../services/forms/site-forms.ts'
 import { formsUsed } from '../../services/forms/usage.ts'
 import { findProject, noSuchProject } from '../../services/projects/projects.ts'
 import type { Context } from '../context.ts'
-import { streamParts } from '../download.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { Ok, site_id, text } from '../views/fields.ts'
 import {
@@ -55,20 +61,20 @@ export const get_forms_overview = operation({
   scope: 'readonly',
   input: z.object({}),
   output: FormsOverview,
+  lists: [{ member: 'sites', key: 'site_id' }],
   handler: async (ctx) => {
     const { db, caller, config } = ctx
     const now = ctx.clock()
     const project = await findProject(db, caller.project_id)
     if (!project) throw noSuchProject()
-    const sites = await listSiteForms(db, project.id)
     return {
       month: monthOf(now).slice(0, 7),
       quota: config.plans[project.plan].forms_per_month,
       used: await formsUsed(db, project.id, now),
       purchased_balance: project.form_balance,
       hidden_count: await countSubmissions(db, { project_id: project.id }, 'hidden'),
-      sites: sites.map((row) => siteFormView(config, row)),
-      counters: countersOf(sites),
+      sites: Listing.of(readSiteForms(db, project.id), (rows) => rows.map((row) => siteFormView(config, row))),
+      counters: countersOf(await sumOfSiteForms(db, project.id)),
     }
   },
 })
@@ -85,6 +91,7 @@ export const get_form_submissions = operation({
     ...filters,
     limit: z.int().default(50).describe('1 to 200; other numbers mean the nearest of these.'),
     offset: z.int().default(0).describe('How many to leave out; a negative number means 0.'),
+    after: z.uuid().optional().describe('Id of the last submission of the previous page; the offset counts from there.'),
   }),
   queryAliases: { site_id: 'site' },
   output: z
@@ -95,11 +102,14 @@ export const get_form_submissions = operation({
       offset: z.int(),
     })
     .meta({ id: 'Submissions' }),
+  lists: [{ member: 'items', key: 'id', continuedBy: 'after' }],
   handler: async (ctx, input) => {
     const limit = Math.min(Math.max(input.limit, 1), maxLimit)
     const offset = Math.min(Math.max(input.offset, 0), maxOffset)
-    const { items, total } = await listSubmissions(ctx.db, filterOf(ctx, input), { limit, offset })
-    return { items: items.map(submissionView), total, limit, offset }
+    const wanted = { limit, offset, after: input.after }
+    const { sizes, total, next } = await listSubmissions(ctx.db, filterOf(ctx, input), wanted)
+    const items = Listing.of(readSubmissions(ctx.db, sizes), (rows) => rows.map(submissionView), next)
+    return { items, total, limit, offset }
   },
 })
 
@@ -118,7 +128,7 @@ export const export_submissions = operation({
   handler: async (ctx, { format, ...input }) => ({
     type: format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson',
     name: `submissions.${format}`,
-    stream: await streamParts(exportSubmissions(ctx.db, filterOf(ctx, input), format)),
+    batches: exportSubmissions(ctx.db, filterOf(ctx, input), format),
   }),
 })
 

@@ -4,6 +4,7 @@ import { unavailable, unprocessable } from '../../core/errors.ts'
 import { readLogText } from '../../infra/build-logs/text.ts'
 import { hasWholeLog } from '../follow-logs.ts'
 import { operation } from '../operation.ts'
+import { writtenBy } from '../views/authors.ts'
 import { deployOfCaller } from '../views/deploy.ts'
 import { deploy_id } from '../views/fields.ts'
 
@@ -33,7 +34,7 @@ export const get_logs = operation({
     .object({
       deploy_id: z.uuid(),
       status: z.enum(deployStatuses),
-      text: z.string().describe('Empty for files that were published without a build.'),
+      text: writtenBy('sources', z.string().describe('Empty for files that were published without a build.')),
       next_offset: z.int().describe('The offset for the next call.'),
       done: z.boolean().describe('Whether the build has ended and the whole log was read.'),
     })

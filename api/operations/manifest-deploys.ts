@@ -1,17 +1,18 @@
 import { z } from 'zod'
 import { invalid } from '../../core/errors.ts'
-import { maxBlobBytes, maxManifestBodyBytes, maxManifestEntries } from '../../core/limits.ts'
+import { maxBlobBytes, maxManifestBodyBytes, maxManifestEntries, maxPathBytes } from '../../core/limits.ts'
 import { sha256Pattern } from '../../core/manifest.ts'
-import { readManifest } from '../../infra/cas/manifests.ts'
 import { findDeploy } from '../../services/deploys/deploys.ts'
-import { findFilesOfDeploy } from '../../services/deploys/files.ts'
+import { readFilesInBatches, requireFiles } from '../../services/deploys/files.ts'
 import { checkDeployGates, checkPreviews } from '../../services/deploys/gates.ts'
 import { findBlobSizes, missingBlobs, renewBlobs } from '../../services/storage/blobs.ts'
 import { beginUpload } from '../../services/storage/pending-upload.ts'
 import { receiveBlob } from '../../services/storage/receive-blob.ts'
 import { acceptFiles } from '../accept-files.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { readEntries, readHash, requireStaticSite } from '../store-files.ts'
+import { writtenBy } from '../views/authors.ts'
 import { Deploy, deployOfCaller } from '../views/deploy.ts'
 import { activate, deploy_id, filePath, sha256, site_id, title } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
@@ -34,6 +35,9 @@ const files = z
   )
   .meta({ minItems: 1, maxItems: maxManifestEntries })
   .describe('The complete set of files, at most 2000.')
+
+const deployedPath = writtenBy('sources', z.string())
+const after = z.string().max(maxPathBytes).optional().describe('The path of the last file of the previous page.')
 
 const MissingBlobs = z
   .object({
@@ -72,7 +76,7 @@ export const check_deploy = operation({
   maxBodyBytes: maxManifestBodyBytes,
   load: siteOfCaller,
   whenTrashed: 'refuse',
-  output: z.object({ missing: z.array(sha256) }).meta({ id: 'DeployCheck' }),
+  output: z.object({ missing: z.array(sha256).max(maxManifestEntries) }).meta({ id: 'DeployCheck' }),
   errors: [400, 402, 409],
   handler: async (ctx, input, _site) => {
     const hashes = [...new Set(hashesOf(readEntries(input.files, readHash).files))]
@@ -155,15 +159,17 @@ export const get_manifest = operation({
   rest: 'GET /api/v1/sites/{site_id}/manifest',
   tool: { readOnly: true },
   scope: 'readonly',
-  input: z.object({ site_id }),
+  input: z.object({ site_id, after }),
   load: siteOfCaller,
-  output: z.array(z.object({ path: z.string(), sha256 }).meta({ id: 'ManifestEntry' })),
-  handler: async (ctx, _input, site) => {
+  output: z.array(z.object({ path: deployedPath, sha256 }).meta({ id: 'ManifestEntry' })),
+  lists: [{ key: 'path', continuedBy: 'after' }],
+  errors: [503],
+  handler: async (ctx, { after }, site) => {
     const live = site.active_deploy_id ? await findDeploy(ctx.db, ctx.caller.project_id, site.active_deploy_id) : undefined
     const sentAsFiles = live?.source_kind === 'files' || live?.source_kind === 'manifest'
     if (!sentAsFiles || !live.manifest_sha256) return []
-    const { files: published } = await readManifest(ctx.cas, live.manifest_sha256)
-    return published.map((file) => ({ path: file.path, sha256: file.sha256 }))
+    const published = readFilesInBatches(ctx, live.manifest_sha256, after)
+    return Listing.of(published, (files) => files.map(({ path, sha256 }) => ({ path, sha256 })))
   },
 })
 
@@ -175,14 +181,10 @@ export const list_deploy_files = operation({
   rest: 'GET /api/v1/deploys/{deploy_id}/files',
   tool: { readOnly: true },
   scope: 'readonly',
-  input: z.object({ deploy_id }),
+  input: z.object({ deploy_id, after }),
   load: deployOfCaller,
-  output: z.array(z.object({ path: z.string(), sha256, size: z.int().describe('Bytes.') }).meta({ id: 'DeployedFile' })),
+  output: z.array(z.object({ path: deployedPath, sha256, size: z.int().describe('Bytes.') }).meta({ id: 'DeployedFile' })),
+  lists: [{ key: 'path', continuedBy: 'after' }],
   errors: [409, 429, 503],
-  handler: async (ctx, _input, deploy) => {
-    const read = async () => [...(await findFilesOfDeploy(ctx, deploy))]
-    // a build may publish ten times as many files as a manifest
-    const isLarge = (deploy.file_count ?? 0) > maxManifestEntries
-    return isLarge ? await ctx.admission.runLarge(ctx.caller.project_id, read) : await read()
-  },
+  handler: async (ctx, { after }, deploy) => new Listing(readFilesInBatches(ctx, requireFiles(deploy), after)),
 })

@@ -2,13 +2,23 @@ import { z } from 'zod'
 import { invalid, unprocessable } from '../../core/errors.ts'
 import { memberActions } from '../../core/members.ts'
 import { currencies, maxAmountMinor } from '../../core/payments.ts'
-import { getMember, listMembers, listRecords, readMembership } from '../../services/members/list.ts'
+import { getMember, listMembers, readEmailsTo, readMembers, readMembership, readPayments } from '../../services/members/list.ts'
 import { deleteMember, moderateMember, type OwnersPayment } from '../../services/members/moderate.ts'
 import type { SiteRow } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { site_id, text } from '../views/fields.ts'
-import { ExportedMember, exportView, Member, memberView, SiteMembers, settingsView } from '../views/members.ts'
+import {
+  ExportedMember,
+  emailView,
+  exportView,
+  Member,
+  memberView,
+  paymentView,
+  SiteMembers,
+  settingsView,
+} from '../views/members.ts'
 import { siteOfCaller } from '../views/site.ts'
 
 const tag = 'Access'
@@ -34,13 +44,14 @@ export const get_site_members = operation({
   }),
   load: siteOfCaller,
   output: SiteMembers,
+  lists: [{ member: 'items', key: 'id' }],
   handler: async ({ db, clock }, { site_id, q, ...page }) => {
     const limit = Math.min(Math.max(page.limit, 1), maxLimit)
     const offset = Math.min(Math.max(page.offset, 0), maxOffset)
-    const { items, total } = await listMembers(db, site_id, { q: q?.trim(), limit, offset })
+    const { sizes, total } = await listMembers(db, site_id, { q: q?.trim(), limit, offset })
     const { counters, seats_taken, settings, documents } = await readMembership(db, site_id, clock())
     return {
-      items: items.map(memberView),
+      items: Listing.of(readMembers(db, site_id, sizes), (rows) => rows.map(memberView)),
       total,
       limit,
       offset,
@@ -141,8 +152,16 @@ export const export_site_member = operation({
   input: z.object({ site_id, member_id }),
   load: siteOfCaller,
   output: ExportedMember,
+  lists: [
+    { member: 'payments', key: 'created_at' },
+    { member: 'emails', key: 'created_at' },
+  ],
   handler: async ({ db }, { site_id, member_id }) => {
     const member = await getMember(db, site_id, member_id)
-    return exportView(member, await listRecords(db, member))
+    return {
+      ...exportView(member),
+      payments: Listing.of(readPayments(db, member), (rows) => rows.map(paymentView)),
+      emails: Listing.of(readEmailsTo(db, member), (rows) => rows.map(emailView)),
+    }
   },
 })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { maxChannelsPerSite, messengerNames } from '../../core/messengers.ts'
+import { maxChannelsPerProject, maxChannelsPerSite, messengerNames } from '../../core/messengers.ts'
 import { disconnectChannel, listChannels } from '../../services/messengers/channels.ts'
 import { createConnectLink } from '../../services/messengers/connect.ts'
 import { closeToSubscribers } from '../../services/messengers/subscribers-mode.ts'
@@ -21,7 +21,7 @@ export const list_messenger_channels = operation({
   tool: { readOnly: true },
   scope: 'readonly',
   input: z.object({}),
-  output: z.array(MessengerChannel),
+  output: z.array(MessengerChannel).max(maxChannelsPerProject),
   handler: async (ctx) => (await listChannels(ctx.db, ctx.caller.project_id)).map(channelView),
 })
 

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { unprocessable } from '../../core/errors.ts'
 import { maxNotifications } from '../../core/notifications.ts'
 import { countUnread, listNotifications, markRead } from '../../services/notifications/notifications.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { Ok } from '../views/fields.ts'
 import { Notification, notificationView } from '../views/notification.ts'
@@ -30,10 +31,11 @@ export const list_notifications = operation({
       notifications: z.array(Notification),
     })
     .meta({ id: 'Notifications' }),
+  lists: [{ member: 'notifications', key: 'id' }],
   handler: async ({ db, caller: { project_id } }, { unread: only, ...given }) => {
     const page = { unread: only, limit: clamped(given.limit, 1, 200), offset: clamped(given.offset, 0, maxNotifications) }
     const [unread, rows] = await Promise.all([countUnread(db, project_id), listNotifications(db, project_id, page)])
-    return { unread, notifications: rows.map(notificationView) }
+    return { unread, notifications: Listing.ofRows(rows.map(notificationView), undefined) }
   },
 })
 

@@ -20,7 +20,7 @@ export const whoami = operation({
       plan: z.enum(planNames),
       suspended: z.boolean().describe('Whether the operator has suspended the project.'),
       suspended_reason: z.string().nullable().describe('What the operator gave as the reason.'),
-      scopes: z.array(z.enum(scopes)).describe('Every scope of the key; each includes the lower ones.'),
+      scopes: z.array(z.enum(scopes)).max(scopes.length).describe('Every scope of the key; each includes the lower ones.'),
       key: z.object({ id: z.string(), name: z.string(), scope: z.enum(scopes), last_used_at: time.nullable() }),
     })
     .meta({ id: 'Session' }),

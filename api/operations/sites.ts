@@ -4,9 +4,10 @@ import { findRecommendations } from '../../services/deploys/deploys.ts'
 import { suspended } from '../../services/projects/projects.ts'
 import { createSite } from '../../services/sites/create-site.ts'
 import { requirePlanForPermanentLinks } from '../../services/sites/quotas.ts'
-import { listSites, setSiteEnabled, updateSite } from '../../services/sites/sites.ts'
+import { readSites, setSiteEnabled, updateSite } from '../../services/sites/sites.ts'
 import { readBuildSettings, siteBuildSettings } from '../build-settings.ts'
 import type { Context } from '../context.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { readSubdomain, subdomainField } from '../subdomains.ts'
 import { description, name, requireVisible, site_id } from '../views/fields.ts'
@@ -24,7 +25,9 @@ export const list_sites = operation({
   scope: 'readonly',
   input: z.object({}),
   output: z.array(Site),
-  handler: async (ctx) => (await listSites(ctx.db, ctx.caller.project_id)).map((row) => siteView(ctx.config, row)),
+  lists: [{ key: 'id' }],
+  handler: async ({ db, caller, config }) =>
+    Listing.of(readSites(db, caller.project_id), (rows) => rows.map((row) => siteView(config, row))),
 })
 
 export const create_site = operation({

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { listTrashedSites, restoreSite, trashSite } from '../../services/sites/trash.ts'
+import { readTrashedSites, restoreSite, trashSite } from '../../services/sites/trash.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { site_id } from '../views/fields.ts'
 import { Site, siteOfCaller, siteView } from '../views/site.ts'
@@ -32,7 +33,9 @@ export const list_trashed = operation({
   scope: 'readonly',
   input: z.object({}),
   output: z.array(Site),
-  handler: async (ctx) => (await listTrashedSites(ctx.db, ctx.caller.project_id)).map((row) => siteView(ctx.config, row)),
+  lists: [{ key: 'id' }],
+  handler: async ({ db, caller, config }) =>
+    Listing.of(readTrashedSites(db, caller.project_id), (rows) => rows.map((row) => siteView(config, row))),
 })
 
 export const restore_site = operation({

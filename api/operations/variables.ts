@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { maxVariableBytes, variableContexts, variableName } from '../../core/variables.ts'
+import { maxVariableBytes, maxVariables, variableContexts, variableName } from '../../core/variables.ts'
 import { deleteVariable, readVariables, setVariable, type Variable as VariableRow } from '../../services/sites/variables.ts'
 import { operation } from '../operation.ts'
 import { isoTime, Ok, site_id, time } from '../views/fields.ts'
@@ -12,7 +12,7 @@ const Variable = z
     name: z.string(),
     value: z.string().nullable().describe('Null for a secret, which is never shown again.'),
     secret: z.boolean(),
-    contexts: z.array(z.enum(variableContexts)).describe('The builds that get it.'),
+    contexts: z.array(z.enum(variableContexts)).max(variableContexts.length).describe('The builds that get it.'),
     updated_at: time,
   })
   .meta({ id: 'Variable' })
@@ -41,7 +41,7 @@ export const list_env = operation({
   scope: 'readonly',
   input: z.object({ site_id }),
   load: siteOfCaller,
-  output: z.array(Variable),
+  output: z.array(Variable).max(maxVariables),
   handler: async (ctx, { site_id }) => (await readVariables(ctx, site_id)).map(view),
 })
 

@@ -1,7 +1,9 @@
 import { z } from 'zod'
+import { maxWebhooksPerProject } from '../../core/webhooks.ts'
 import { suspended } from '../../services/projects/projects.ts'
 import { listDeliveries, redeliver } from '../../services/webhooks/deliveries.ts'
 import { createWebhook, deleteWebhook, listWebhooks, updateWebhook } from '../../services/webhooks/webhooks.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { Ok, site_id } from '../views/fields.ts'
 import { siteOfCaller } from '../views/site.ts'
@@ -30,7 +32,7 @@ export const list_webhooks = operation({
   tool: { readOnly: true },
   scope: 'full',
   input: z.object({}),
-  output: z.array(Webhook),
+  output: z.array(Webhook).max(maxWebhooksPerProject),
   handler: async (ctx) => (await listWebhooks(ctx.db, ctx.caller.project_id)).map(webhookView),
 })
 
@@ -111,8 +113,11 @@ export const list_webhook_deliveries = operation({
   }),
   load: webhookOfCaller,
   output: z.array(Delivery),
-  handler: async (ctx, { webhook_id, limit, before }) =>
-    (await listDeliveries(ctx.db, webhook_id, { limit, before })).map(deliveryView),
+  lists: [{ key: 'id', continuedBy: 'before' }],
+  handler: async (ctx, { webhook_id, limit, before }) => {
+    const { rows, next } = await listDeliveries(ctx.db, webhook_id, { limit, before })
+    return Listing.ofRows(rows.map(deliveryView), next)
+  },
 })
 
 export const redeliver_webhook = operation({

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { listEmails } from '../../services/emails/emails.ts'
+import { type EmailRow, readEmails } from '../../services/emails/emails.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { isoTime, isoTimeOrNull, time } from '../views/fields.ts'
 
@@ -35,21 +36,21 @@ export const emailOperations = [
       limit: z.int().min(1).max(200).default(50),
     }),
     output: z.array(Email),
-    handler: async (ctx, { to, limit }) =>
-      (await listEmails(ctx.db, { to, limit })).map(
-        ({ id, kind, sender, recipient, subject, text, html, outcome, suppressed, ...at }) => ({
-          id,
-          kind,
-          to: recipient,
-          from: sender,
-          subject,
-          text,
-          html,
-          created_at: isoTime(at.created_at),
-          sent_at: isoTimeOrNull(at.sent_at),
-          outcome,
-          suppressed,
-        }),
-      ),
+    lists: [{ key: 'id' }],
+    handler: async (ctx, { to, limit }) => Listing.of(readEmails(ctx.db, { to, limit }), (rows) => rows.map(emailView)),
   }),
 ]
+
+const emailView = ({ id, kind, sender, recipient, subject, text, html, outcome, suppressed, ...at }: EmailRow) => ({
+  id,
+  kind,
+  to: recipient,
+  from: sender,
+  subject,
+  text,
+  html,
+  created_at: isoTime(at.created_at),
+  sent_at: isoTimeOrNull(at.sent_at),
+  outcome,
+  suppressed,
+})

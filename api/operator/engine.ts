@@ -43,7 +43,7 @@ export const engineOperations = [
       dead: z.boolean().optional().describe('Only dead ones, or only those that are tried again.'),
       limit,
     }),
-    output: z.array(WorkflowMessage),
+    output: z.array(WorkflowMessage).max(200),
     handler: async (ctx, { dead, limit }) =>
       (await listFailedMessages(ctx.db, { limit, dead })).map(
         ({ last_error, created_at, next_attempt_at, dead_at, ...message }) => ({
@@ -75,7 +75,7 @@ export const engineOperations = [
     rest: 'GET /operator/v1/stuck-activities',
     scope: 'full',
     input: z.object({ limit }),
-    output: z.array(StuckActivity),
+    output: z.array(StuckActivity).max(200),
     handler: async (ctx, { limit }) =>
       (await listStuckActivities(ctx.db, limit)).map(
         ({ workflow_id, type, attempts, error, first_failed_at, last_failed_at }) => ({

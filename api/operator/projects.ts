@@ -7,13 +7,14 @@ import { scopes } from '../../core/scopes.ts'
 import { countDomains } from '../../services/domains/domains.ts'
 import { formsUsed } from '../../services/forms/usage.ts'
 import { updateProject } from '../../services/plans/update-project.ts'
-import { createKey, type KeyRow, listKeys, revokeKey } from '../../services/projects/keys.ts'
-import { createProject, findProject, listProjects, noSuchProject, type ProjectRow } from '../../services/projects/projects.ts'
+import { createKey, type KeyRow, readKeys, revokeKey } from '../../services/projects/keys.ts'
+import { createProject, findProject, noSuchProject, type ProjectRow, readProjects } from '../../services/projects/projects.ts'
 import { buildMinutes, countDeploysSince } from '../../services/projects/usage.ts'
 import { eraseProject } from '../../services/removal/erase-project.ts'
 import { countSites } from '../../services/sites/sites.ts'
 import { storageBytes } from '../../services/storage/blobs.ts'
 import type { Context } from '../context.ts'
+import { Listing } from '../listing.ts'
 import { operation } from '../operation.ts'
 import { isoTime, isoTimeOrNull, line, name, Ok, requireVisible, time } from '../views/fields.ts'
 
@@ -108,7 +109,8 @@ export const projectOperations = [
     scope: 'full',
     input: z.object({}),
     output: z.array(Project),
-    handler: async (ctx) => (await listProjects(ctx.db)).map(projectView),
+    lists: [{ key: 'id' }],
+    handler: async (ctx) => Listing.of(readProjects(ctx.db), (rows) => rows.map(projectView)),
   }),
   operation({
     id: 'get_project',
@@ -213,7 +215,8 @@ export const projectOperations = [
     input: z.object({ project_id }),
     load: projectById,
     output: z.array(Key),
-    handler: async (ctx, { project_id: id }) => (await listKeys(ctx.db, id)).map(keyView),
+    lists: [{ key: 'id' }],
+    handler: async (ctx, { project_id: id }) => Listing.of(readKeys(ctx.db, id), (rows) => rows.map(keyView)),
   }),
   operation({
     id: 'revoke_key',

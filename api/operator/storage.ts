@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { listDamage } from '../../services/storage/damage.ts'
+import { listDamage, maxDamagedObjects, maxDamagedUses } from '../../services/storage/damage.ts'
 import { readStorageHealth } from '../../services/storage/health.ts'
 import { operation } from '../operation.ts'
 import { isoTime, isoTimeOrNull, sha256, time } from '../views/fields.ts'
@@ -11,15 +11,18 @@ const DamagedObject = z
     repaired_at: time
       .nullable()
       .describe('Null while the object cannot be read. Sending the same file again, in any deploy, repairs it.'),
-    uses: z.array(
-      z.object({
-        project_id: z.uuid(),
-        site_id: z.uuid(),
-        deploy_id: z.uuid().nullable().describe('Null for files for visitors and the images of pages.'),
-        path: z.string().nullable().describe('Null for the manifest of the deploy, and for the source of its build.'),
-        live: z.boolean().describe('Whether this deploy is live; true without a deploy.'),
-      }),
-    ),
+    uses: z
+      .array(
+        z.object({
+          project_id: z.uuid(),
+          site_id: z.uuid(),
+          deploy_id: z.uuid().nullable().describe('Null for files for visitors and the images of pages.'),
+          path: z.string().nullable().describe('Null for the manifest of the deploy, and for the source of its build.'),
+          live: z.boolean().describe('Whether this deploy is live; true without a deploy.'),
+        }),
+      )
+      .max(maxDamagedUses)
+      .describe('At most 100, those of live deploys first.'),
   })
   .meta({ id: 'DamagedObject' })
 
@@ -31,7 +34,10 @@ const Storage = z
     oldest_verification: time.nullable(),
     latest_verification: time.nullable(),
     damaged_objects: z.int().describe('The number of objects that cannot be read.'),
-    damaged: z.array(DamagedObject).describe('Damaged objects, then repaired ones of the last 30 days; at most 100.'),
+    damaged: z
+      .array(DamagedObject)
+      .max(maxDamagedObjects)
+      .describe('Damaged objects, then repaired ones of the last 30 days; at most 100.'),
   })
   .meta({ id: 'Storage' })
 

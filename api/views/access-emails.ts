@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { shownInvalid } from '../../core/access-addresses.ts'
 import { loginResults } from '../../core/access-login.ts'
-import type { EmailWithLogins, listForeignAttempts } from '../../services/access/emails.ts'
+import { type EmailWithLogins, type listForeignAttempts, shownAttempts, shownLogins } from '../../services/access/emails.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
 export const AccessEmail = z
@@ -15,13 +17,14 @@ export const AccessEmail = z
         z.object({
           at: time,
           name: z.string().nullable().describe('The label of the address.'),
-          device: z.string(),
+          device: writtenBy('visitors', z.string()),
           ip_masked: z.string(),
           result: z
             .string()
             .describe(`One of ${loginResults.join(', ')}: with the last one, all opens of the site were used up.`),
         }),
       )
+      .max(shownLogins)
       .describe('The last 20, newest first.'),
   })
   .meta({ id: 'AccessEmail' })
@@ -30,7 +33,8 @@ export const AccessEmails = z
   .object({
     items: z.array(AccessEmail),
     foreign_attempts: z
-      .array(z.object({ email_masked: z.string(), at: time, device: z.string() }))
+      .array(z.object({ email_masked: writtenBy('visitors', z.string()), at: time, device: writtenBy('visitors', z.string()) }))
+      .max(shownAttempts)
       .describe('The last 100 attempts with addresses that are not listed, newest first.'),
     total: z.int().describe('How many addresses the site has.'),
     limit: z.int().describe('How many addresses it may have.'),
@@ -41,7 +45,10 @@ export const AddedEmails = z
   .object({
     added: z.int(),
     duplicates: z.int().describe('How many were given more than once or are listed already.'),
-    invalid: z.array(z.string()).describe('The first 100 texts that are not plain addresses, each with at most 100 characters.'),
+    invalid: z
+      .array(z.string())
+      .max(shownInvalid)
+      .describe('The first 100 texts that are not plain addresses, each with at most 100 characters.'),
     total: z.int().describe('How many addresses the site has now.'),
   })
   .meta({ id: 'AddedEmails' })

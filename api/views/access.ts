@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { accessModes } from '../../core/access.ts'
+import { maxDocuments } from '../../core/documents.ts'
+import { maxChannelsPerSite } from '../../core/messengers.ts'
 import { paymentProviderNames } from '../../core/payments.ts'
 import { type PlanName, planAllows } from '../../core/plans.ts'
 import { gatePaths } from '../../core/visits.ts'
@@ -27,7 +29,7 @@ export const SiteAccess = z
       })
       .nullable()
       .describe('What members pay while the site is closed to all but paying members; null before set_paid_access.'),
-    channels: z.array(z.string()).describe('The ids of the channels whose subscribers are let in.'),
+    channels: z.array(z.string()).max(maxChannelsPerSite).describe('The ids of the channels whose subscribers are let in.'),
     emails_count: z.int().describe('How many addresses a code lets in.'),
     brand: z
       .object({
@@ -42,6 +44,7 @@ export const SiteAccess = z
       .describe('How the login page looks.'),
     documents: z
       .array(z.object({ id: z.uuid(), title: z.string(), url: z.string() }))
+      .max(maxDocuments)
       .describe('The documents that the login page shows and to which members consent.'),
     entitlements: z
       .object({ password: z.boolean(), email_code: z.boolean() })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { logoPath } from '../../core/delivery-files.ts'
+import { logoPath, maxDeliveryFiles } from '../../core/delivery-files.ts'
 import { lowestPlanWith, type PlanName, planAllows, planNames } from '../../core/plans.ts'
 import { type Config, siteUrl } from '../../infra/config.ts'
 import type { DeliveryFile } from '../../services/autoreply/delivery-files.ts'
@@ -32,7 +32,7 @@ export const Autoreply = z
     subject: z.string(),
     body: z.string(),
     email_field: z.string().describe('The field of the form that holds the address.'),
-    files: z.array(file),
+    files: z.array(file).max(maxDeliveryFiles),
     delivery,
     entitled: z.boolean().describe('Whether the plan has auto-replies; nothing is sent otherwise.'),
     required_plan: z.enum(planNames).describe('The lowest plan that has them.'),

@@ -5,6 +5,7 @@ import { previewUrl } from '../../infra/config.ts'
 import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
 import { findListedBranchPreview, type ListedBranchPreview } from '../../services/previews/branch-previews.ts'
 import type { Context } from '../context.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, time } from './fields.ts'
 
 const states = ['waiting_for_approval', 'building', 'ready', 'failed', 'empty', 'closed'] as const
@@ -15,10 +16,13 @@ export const preview_id = z.uuid().describe('Id of the preview.')
 export const BranchPreview = z
   .object({
     id: z.uuid(),
-    ref: z
-      .string()
-      .describe('The name of the preview within the site: the branch, or pull:<number> for a pull request from a fork.'),
-    branch: z.string().describe('The branch; for a fork, the branch there.'),
+    ref: writtenBy(
+      'sources',
+      z
+        .string()
+        .describe('The name of the preview within the site: the branch, or pull:<number> for a pull request from a fork.'),
+    ),
+    branch: writtenBy('sources', z.string().describe('The branch; for a fork, the branch there.')),
     pull_request: z.int().nullable(),
     from_fork: z.boolean(),
     approved: z.boolean().describe('Whether its pushes are built; pull requests from forks wait for approve_git_preview.'),

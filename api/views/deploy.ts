@@ -3,7 +3,7 @@ import { buildModes, deployAllows, deployStatuses, sourceKinds } from '../../cor
 import { waitingFor } from '../../core/deploy-waits.ts'
 import { notFound } from '../../core/errors.ts'
 import { oneLine } from '../../core/inline-code.ts'
-import { maxTitleLength } from '../../core/limits.ts'
+import { maxManifestEntries, maxTitleLength } from '../../core/limits.ts'
 import { permanentUrl, previewUrl } from '../../infra/config.ts'
 import { issuedToken } from '../../infra/crypto/preview-tokens.ts'
 import { listWaits } from '../../services/builds/permits.ts'
@@ -12,21 +12,27 @@ import { listLiveLinks } from '../../services/previews/links.ts'
 import { listPermanentLinks } from '../../services/previews/permanent-links.ts'
 import { findSite } from '../../services/sites/sites.ts'
 import type { Context } from '../context.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 import { recommendations } from './recommendation.ts'
+
+const foreign = writtenBy('sources', z.string())
 
 export const Deploy = z
   .object({
     id: z.uuid(),
     site_id: z.uuid(),
     number: z.int().describe('Counts the deploys of the site.'),
-    title: z.string().nullable().describe('The title that was sent with the deploy, or the first line of its commit message.'),
+    title: writtenBy(
+      'sources',
+      z.string().nullable().describe('The title that was sent with the deploy, or the first line of its commit message.'),
+    ),
     status: z.enum(deployStatuses).describe('active: the deploy is live, and every running edge serves it.'),
     waiting_for: z
       .string()
       .nullable()
       .describe('What a queued deploy waits for, such as a build slot or another deploy of its site; null for any other status.'),
-    error: z.string().nullable().describe('Why the deploy failed, with the last lines of the build.'),
+    error: writtenBy('sources', z.string().nullable().describe('Why the deploy failed, with the last lines of the build.')),
     source_kind: z.enum(sourceKinds),
     build_mode: z
       .enum(buildModes)
@@ -35,10 +41,10 @@ export const Deploy = z
     is_preview: z.boolean().describe('Whether the deploy was built without publishing; activation clears this.'),
     artifacts_purged: z.boolean().describe('Whether the files were deleted; the record stays.'),
     activate: z.boolean().describe('Whether the deploy goes live by itself when it is ready.'),
-    skipped_paths: z.array(z.string()).describe('Files that were not published.'),
+    skipped_paths: z.array(writtenBy('sources', z.string())).max(maxManifestEntries).describe('Files that were not published.'),
     file_count: z.int().nullable(),
     total_bytes: z.int().nullable(),
-    git: z.object({ commit: z.string(), ref: z.string(), message: z.string(), author: z.string() }).nullable(),
+    git: z.object({ commit: z.string(), ref: foreign, message: foreign, author: foreign }).nullable(),
     preview_url: z
       .url()
       .nullable()

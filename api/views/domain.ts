@@ -3,29 +3,34 @@ import { certificateStatuses, isVerified } from '../../core/domain-state.ts'
 import {
   challengeAlias,
   challengeName,
+  createPrimaries,
   type Diagnostics,
   diagnosisChecks,
   verificationName,
-  withPrimaries,
 } from '../../core/domains.ts'
+import { maxShownRecords } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import { certificateStatusOf, type DomainRecord, findDomain, noSuchDomain } from '../../services/domains/domains.ts'
 import { servingAddresses } from '../../services/domains/look-up.ts'
 import type { Context } from '../context.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
 export const domain_id = z.uuid().describe('Id of the domain.')
 
+const foreign = writtenBy('servers', z.string())
+const addresses = z.array(z.string()).max(maxShownRecords)
+
 const ARecord = z
-  .object({ ok: z.boolean(), found: z.array(z.string()), expected: z.array(z.string()), message: z.string() })
+  .object({ ok: z.boolean(), found: z.array(foreign).max(maxShownRecords), expected: addresses, message: foreign })
   .meta({ id: 'ARecord' })
 
 const Diagnosis = z
   .object({
     check: z.enum(diagnosisChecks),
     ok: z.boolean(),
-    found: z.array(z.string()),
-    message: z.string().describe('The finding and, if something is wrong, what to do.'),
+    found: z.array(foreign).max(maxShownRecords),
+    message: writtenBy('servers', z.string().describe('The finding and, if something is wrong, what to do.')),
   })
   .meta({ id: 'Diagnosis' })
 
@@ -33,7 +38,7 @@ const Certificate = z
   .object({
     status: z.enum(certificateStatuses),
     expires_at: time.nullable(),
-    error: z.string().nullable().describe('Why the latest attempt failed.'),
+    error: writtenBy('servers', z.string().nullable().describe('Why the latest attempt failed.')),
     next_try_at: time.nullable(),
   })
   .meta({ id: 'Certificate' })
@@ -42,7 +47,7 @@ const Certificate = z
 export const findings = {
   a_record: ARecord.nullable().describe('Whether the A record leads visitors here; it never decides about `verified`.'),
   certificate: Certificate,
-  diagnostics: z.array(Diagnosis).describe('Further checks; new ones may be added.'),
+  diagnostics: z.array(Diagnosis).max(maxShownRecords).describe('Further checks; new ones may be added.'),
   next_check_at: time
     .nullable()
     .describe('When the platform looks again by itself; null when it has given up: call verify_domain then.'),
@@ -58,9 +63,7 @@ export const Domain = z
     txt: z
       .object({ type: z.literal('TXT'), name: z.string(), value: z.string() })
       .describe('The record that proves the ownership. Keep it: it is checked every day.'),
-    a: z
-      .object({ type: z.literal('A'), name: z.string(), values: z.array(z.string()) })
-      .describe('The records that lead visitors here.'),
+    a: z.object({ type: z.literal('A'), name: z.string(), values: addresses }).describe('The records that lead visitors here.'),
     cname: z
       .object({ type: z.literal('CNAME'), name: z.string(), value: z.string() })
       .nullable()
@@ -80,10 +83,9 @@ export const Domain = z
 export const domainView = (config: Config, row: DomainRecord) => viewOf(config, row, null)
 
 /** All domains of one site, in the order in which they were added. */
-export function domainViews(config: Config, rows: readonly DomainRecord[]): z.input<typeof Domain>[] {
-  const verified = rows.filter(isVerified)
-  const primaries = new Map(withPrimaries(verified).map(({ domain, primary }) => [domain, primary]))
-  return rows.map((row) => viewOf(config, row, primaries.get(row.domain) ?? null))
+export function domainViews(config: Config): (rows: readonly DomainRecord[]) => z.input<typeof Domain>[] {
+  const primaryOf = createPrimaries()
+  return (rows) => rows.map((row) => viewOf(config, row, isVerified(row) ? primaryOf(row) : null))
 }
 
 function viewOf(config: Config, row: DomainRecord, redirects_to: string | null): z.input<typeof Domain> {
@@ -113,7 +115,7 @@ function loopbackWarning({ dns }: Config, domain: string): string | null {
 }
 
 export const findingsOf = (config: Config, row: DomainRecord) => ({
-  a_record: row.a_record,
+  a_record: row.a_record && { ...row.a_record, found: row.a_record.found.slice(0, maxShownRecords) },
   certificate: certificateOf(config, row),
   diagnostics: mutable(row.diagnostics ?? []),
   next_check_at: isoTimeOrNull(row.next_check_at),
@@ -130,7 +132,8 @@ function certificateOf(config: Config, row: DomainRecord): z.input<typeof Certif
   }
 }
 
-const mutable = (diagnostics: Diagnostics) => diagnostics.map((diagnosis) => ({ ...diagnosis, found: [...diagnosis.found] }))
+const mutable = (diagnostics: Diagnostics) =>
+  diagnostics.map((diagnosis) => ({ ...diagnosis, found: diagnosis.found.slice(0, maxShownRecords) }))
 
 /** @throws AppError `not_found` */
 export async function domainOfCaller(ctx: Context, input: { domain_id: string }): Promise<DomainRecord> {

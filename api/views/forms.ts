@@ -4,7 +4,9 @@ import { submissionStatuses } from '../../core/forms.ts'
 import type { Config } from '../../infra/config.ts'
 import { findSubmission, noSuchSubmission, type SubmissionRow } from '../../services/forms/inbox.ts'
 import type { SiteFormRow } from '../../services/forms/overview.ts'
+import type { SubmissionCounts } from '../../services/forms/site-forms.ts'
 import type { Context } from '../context.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, time } from './fields.ts'
 
 export const submission_id = z.uuid().describe('Id of the form submission.')
@@ -20,11 +22,11 @@ export const Submission = z
     hidden: z
       .boolean()
       .describe('Whether it came over the quota: its content appears with a higher plan or a larger form balance.'),
-    data: z.record(z.string(), fieldValue).describe('The fields by name; empty while it is hidden.'),
+    data: writtenBy('visitors', z.record(z.string(), fieldValue).describe('The fields by name; empty while it is hidden.')),
     created_at: time,
     request_id: z.string().nullable().describe('The `_request_id` that the form sent.'),
     ip_country: z.string().nullable().describe('Always null: addresses are not kept.'),
-    user_agent: z.string().nullable(),
+    user_agent: writtenBy('visitors', z.string().nullable()),
   })
   .meta({ id: 'Submission' })
 
@@ -57,7 +59,7 @@ export function siteFormView({ urls }: Pick<Config, 'urls'>, row: SiteFormRow): 
     form_html: formHtml(form_endpoint, row.site_id),
     autoreply_enabled: row.autoreply_enabled,
     notify_email: row.notify_email,
-    counters: countersOf([row]),
+    counters: countersOf(row),
   }
 }
 
@@ -73,10 +75,12 @@ export const FormsOverview = z
   })
   .meta({ id: 'FormsOverview' })
 
-export function countersOf(rows: readonly SiteFormRow[]): z.input<typeof counters> {
-  const sum = (name: keyof z.input<typeof counters>) => rows.reduce((total, row) => total + row[name], 0)
-  return { verified: sum('verified'), spam: sum('spam'), archive: sum('archive'), hidden: sum('hidden') }
-}
+export const countersOf = ({ verified, spam, archive, hidden }: SubmissionCounts): z.input<typeof counters> => ({
+  verified,
+  spam,
+  archive,
+  hidden,
+})
 
 /** @throws AppError `not_found` */
 export async function submissionOfCaller(ctx: Context, { submission_id }: { submission_id: string }): Promise<SubmissionRow> {

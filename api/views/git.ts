@@ -1,15 +1,17 @@
 import { z } from 'zod'
 import { forges } from '../../core/git-events.ts'
+import { maxWatchPaths } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
 import type { DeployRow } from '../../services/deploys/deploys.ts'
 import type { GitConnectionRow } from '../../services/git/connections.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
 const Delivery = z.object({
   at: time,
   forge: z.enum(forges),
-  event: z.string().describe('The name of the event at the forge.'),
-  result: z.string().describe('The result, such as `deploy <id>`, `skipped: branch` or `refused: …`.'),
+  event: writtenBy('servers', z.string().describe('The name of the event at the forge.')),
+  result: writtenBy('servers', z.string().describe('The result, such as `deploy <id>`, `skipped: branch` or `refused: …`.')),
 })
 
 const Webhook = z.object({
@@ -29,14 +31,14 @@ const Connected = z.object({
   root_dir: z.string().nullable(),
   branch_previews: z.boolean(),
   pull_request_previews: z.boolean(),
-  watch_paths: z.array(z.string()),
+  watch_paths: z.array(z.string()).max(maxWatchPaths),
   forge: z.enum(forges).nullable().describe('The forge that sends the webhooks; null before the first one.'),
   webhook: Webhook.nullable(),
   deploy_hook: z.object({ created_at: time, last_used_at: time.nullable() }).nullable(),
   last_commit: z.string().nullable().describe('The commit of the newest deploy of the branch, once it is known.'),
   last_deploy_id: z.uuid().nullable(),
   last_report: z
-    .object({ at: time, error: z.string().nullable() })
+    .object({ at: time, error: writtenBy('servers', z.string().nullable()) })
     .nullable()
     .describe('The result of the latest status or comment for the forge.'),
 })

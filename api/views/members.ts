@@ -1,9 +1,12 @@
 import { z } from 'zod'
+import { maxShownConsents } from '../../core/limits.ts'
 import { consentModes, formStyles, memberStatuses } from '../../core/members.ts'
 import { pageLanguages } from '../../core/page-language.ts'
 import { paymentProviderNames } from '../../core/payments.ts'
-import type { listRecords, Membership, MemberWithConsents } from '../../services/members/list.ts'
+import type { EmailRow } from '../../services/emails/emails.ts'
+import type { MemberPayment, Membership, MemberWithConsents } from '../../services/members/list.ts'
 import { SiteAccess } from './access.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
 export const MemberSettings = z
@@ -25,11 +28,12 @@ export const MembersAccess = SiteAccess.extend({ settings: MemberSettings }).met
 export const Member = z
   .object({
     id: z.uuid(),
-    email: z.string(),
-    name: z.string().nullable(),
+    email: writtenBy('visitors', z.string()),
+    name: writtenBy('visitors', z.string().nullable()),
     status: z.enum(memberStatuses).describe('Only active members are let in; at a paid site, those who have paid.'),
     consents: z
       .array(z.object({ document_id: z.uuid(), at: time }))
+      .max(maxShownConsents)
       .describe('The documents to which the member has consented, also those that were replaced since.'),
     registered_at: time,
     last_login_at: time.nullable().describe('Null before the first login.'),
@@ -107,27 +111,27 @@ export const memberView = ({ id, email, name, status, consents, ...row }: Member
         },
 })
 
-export const exportView = (
-  member: MemberWithConsents,
-  { payments, emails }: Awaited<ReturnType<typeof listRecords>>,
-): z.input<typeof ExportedMember> => ({
-  ...memberView(member),
-  host: member.host,
-  language: member.lang,
-  payments: payments.map(({ provider, amount_minor, currency, status, ...one }) => ({
-    provider,
-    amount: amount_minor,
-    currency,
-    status,
-    created_at: isoTime(one.created_at),
-    paid_at: isoTimeOrNull(one.paid_at),
-    paid_until: isoTimeOrNull(one.paid_until),
-    refunded_at: isoTimeOrNull(one.refunded_at),
-  })),
-  emails: emails.map(({ subject, text, created_at, sent_at }) => ({
-    subject,
-    text,
-    created_at: isoTime(created_at),
-    sent_at: isoTimeOrNull(sent_at),
-  })),
+/** A member without their records. */
+export const exportView = (member: MemberWithConsents) => ({ ...memberView(member), host: member.host, language: member.lang })
+
+type Exported = z.input<typeof ExportedMember>
+
+export const paymentView = (row: MemberPayment): Exported['payments'][number] => ({
+  provider: row.provider,
+  amount: row.amount_minor,
+  currency: row.currency,
+  status: row.status,
+  created_at: isoTime(row.created_at),
+  paid_at: isoTimeOrNull(row.paid_at),
+  paid_until: isoTimeOrNull(row.paid_until),
+  refunded_at: isoTimeOrNull(row.refunded_at),
+})
+
+type EmailToMember = Pick<EmailRow, 'subject' | 'text' | 'created_at' | 'sent_at'>
+
+export const emailView = ({ subject, text, created_at, sent_at }: EmailToMember): Exported['emails'][number] => ({
+  subject,
+  text,
+  created_at: isoTime(created_at),
+  sent_at: isoTimeOrNull(sent_at),
 })

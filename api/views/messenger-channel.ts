@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { messengerNames } from '../../core/messengers.ts'
 import { type ChannelRow, findChannel, noSuchChannel } from '../../services/messengers/channels.ts'
 import type { Context } from '../context.ts'
+import { writtenBy } from './authors.ts'
 
 export const channel_id = z.uuid().describe('Id of the channel.')
 
@@ -9,8 +10,8 @@ export const MessengerChannel = z
   .object({
     id: z.uuid(),
     provider: z.enum(messengerNames),
-    title: z.string(),
-    username: z.string().nullable().describe('The public name, without @; null for a private channel.'),
+    title: writtenBy('servers', z.string()),
+    username: writtenBy('servers', z.string().nullable().describe('The public name, without @; null for a private channel.')),
     url: z.url().nullable().describe('Null for a private channel.'),
     bot_is_admin: z
       .boolean()

@@ -1,14 +1,18 @@
 import { z } from 'zod'
 import { notificationKinds } from '../../core/notifications.ts'
 import type { NotificationRow } from '../../services/notifications/notifications.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
 export const Notification = z
   .object({
     id: z.uuid(),
     kind: z.enum(notificationKinds),
-    title: z.string().describe('One line.'),
-    message: z.string().describe('What has happened and what to do, as plain text.'),
+    title: writtenBy(['visitors', 'sources', 'servers'], z.string().describe('One line.')),
+    message: writtenBy(
+      ['visitors', 'sources', 'servers'],
+      z.string().describe('What has happened and what to do, as plain text.'),
+    ),
     site_id: z.uuid().nullable().describe('The site that it is about, which may be gone.'),
     deploy_id: z.uuid().nullable().describe('The deploy that it is about, which may be gone.'),
     created_at: time,

@@ -1,13 +1,14 @@
 import { z } from 'zod'
 import { maxRecommendations, recommendationCodes, severities } from '../../core/checks/recommendation.ts'
+import { writtenBy } from './authors.ts'
 
 const Recommendation = z
   .object({
     code: z.enum(recommendationCodes),
     severity: z.enum(severities),
-    path: z.string().describe('The file concerned, or the missing file.'),
-    message: z.string().describe('What is wrong.'),
-    hint: z.string().describe('What to do.'),
+    path: writtenBy('sources', z.string().describe('The file concerned, or the missing file.')),
+    message: writtenBy('sources', z.string().describe('What is wrong.')),
+    hint: writtenBy('sources', z.string().describe('What to do.')),
   })
   .meta({ id: 'Recommendation' })
 

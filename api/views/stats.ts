@@ -1,7 +1,9 @@
 import { z } from 'zod'
+import { maxPeriodDays } from '../../core/stats-period.ts'
 import type { TopKind } from '../../core/traffic.ts'
 import { maxLivePaths } from '../../services/stats/live.ts'
 import { maxTopRows, minShownHits, type TopRow } from '../../services/stats/tops.ts'
+import { writtenBy } from './authors.ts'
 
 export const date = z.iso.date().meta({ maxLength: 10 })
 const count = z.int().min(0)
@@ -26,13 +28,16 @@ export const SiteStats = z
   .object({
     ...period,
     timezone: z.literal('Europe/Moscow').describe('Where the days begin at midnight.'),
-    days: z.array(z.object({ date, ...counts })).describe('Every day of the period, in order.'),
+    days: z
+      .array(z.object({ date, ...counts }))
+      .max(maxPeriodDays + 1)
+      .describe('Every day of the period, in order.'),
     summary: z.object(counts).describe('The sums of the days: somebody who came on two days counts as two visitors.'),
   })
   .meta({ id: 'SiteStats' })
 
 const top = z
-  .array(z.object({ value: z.string(), hits: z.int().min(minShownHits), visitors: count }))
+  .array(z.object({ value: writtenBy('visitors', z.string()), hits: z.int().min(minShownHits), visitors: count }))
   .meta({ maxItems: maxTopRows })
 
 export const SiteTops = z
@@ -51,7 +56,7 @@ export const LiveStats = z
   .object({
     visitors: count.describe('Visitors of the last five minutes.'),
     paths: z
-      .array(z.object({ path: z.string(), hits: z.int().min(minShownHits) }))
+      .array(z.object({ path: writtenBy('visitors', z.string()), hits: z.int().min(minShownHits) }))
       .meta({ maxItems: maxLivePaths })
       .describe('Paths of pages of the last five minutes, the most hits first.'),
   })

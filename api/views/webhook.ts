@@ -1,12 +1,13 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { invalid } from '../../core/errors.ts'
-import { judgeWebhookUrl, maxWebhookUrlLength, messageId, webhookEvents } from '../../core/webhooks.ts'
+import { judgeWebhookUrl, maxTries, maxWebhookUrlLength, messageId, webhookEvents } from '../../core/webhooks.ts'
 import type { Config } from '../../infra/config.ts'
 import { isPublicAddress } from '../../infra/net/public-address.ts'
 import { type DeliveryRow, findDelivery, noSuchDelivery } from '../../services/webhooks/deliveries.ts'
 import { findWebhook, noSuchWebhook, type WebhookRow } from '../../services/webhooks/webhooks.ts'
 import type { Context } from '../context.ts'
+import { writtenBy } from './authors.ts'
 import { isoTime, isoTimeOrNull, time } from './fields.ts'
 
 export const webhook_id = z.uuid().describe('Id of the webhook.')
@@ -24,7 +25,7 @@ export const Webhook = z
   .object({
     id: z.uuid(),
     url: z.string(),
-    events: z.array(z.enum(webhookEvents)),
+    events: z.array(z.enum(webhookEvents)).max(webhookEvents.length),
     site_id: z.uuid().nullable().describe('The site whose events it is called for; null for all sites of the project.'),
     enabled: z.boolean(),
     disabled_reason: z.string().nullable().describe('Why the platform has disabled it.'),
@@ -52,14 +53,16 @@ export const Delivery = z
     message_id: z.string().describe('The header webhook-id; the same for every delivery of the event.'),
     type: z.enum(webhookEvents),
     state: z.enum(['waiting', 'delivered', 'failed']),
-    tries: z.array(
-      z.object({
-        at: time,
-        status: z.int().nullable().describe('The HTTP status; null without a response.'),
-        duration_ms: z.int(),
-        error: z.string().nullable().describe('Null for a success.'),
-      }),
-    ),
+    tries: z
+      .array(
+        z.object({
+          at: time,
+          status: z.int().nullable().describe('The HTTP status; null without a response.'),
+          duration_ms: z.int(),
+          error: writtenBy('servers', z.string().nullable().describe('Null for a success.')),
+        }),
+      )
+      .max(maxTries),
     next_try_at: time.nullable().describe('When the next try is due at the earliest; null when there is none.'),
     created_at: time,
     ended_at: time.nullable(),

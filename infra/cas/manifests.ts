@@ -1,7 +1,8 @@
+import { buffer } from 'node:stream/consumers'
 import type { Manifest, ManifestEntry } from '../../core/manifest.ts'
 import { type PreparedRules, prepareRules } from '../../core/site-rules/prepare.ts'
 import type { SiteRules } from '../../core/site-rules/rules.ts'
-import type { Cas, ObjectBatch } from './cas.ts'
+import type { Cas, ObjectBatch, OpenedObject } from './cas.ts'
 
 /**
  * Adds the file set of a deploy, sorted by path, so that equal sets have equal hashes and {@link findEntry} needs no index. The rules come
@@ -28,6 +29,30 @@ export async function readManifest(cas: Cas, sha256: string): Promise<Manifest> 
   return JSON.parse((await readBytes(cas, sha256)).toString('utf8')) as Manifest
 }
 
+/** Enough entries for a batch of an answer. */
+const sliceBytes = 128 * 1024
+
+/**
+ * Reads the entries of a manifest in batches, in the order of their paths, and keeps nothing open between two of them.
+ * @param after the path of an entry; those up to it are left out
+ * @throws Error when the object is missing or damaged
+ */
+export async function* readManifestEntries(cas: Cas, sha256: string, after = ''): AsyncGenerator<ManifestEntry[]> {
+  let unread: Buffer = Buffer.alloc(0)
+  for (let start = manifestStart.length; ; start += sliceBytes) {
+    const object = await openManifest(cas, sha256)
+    const end = Math.min(start + sliceBytes, object.size)
+    unread = Buffer.concat([unread, await buffer(object.stream(start, end - 1))])
+    const rulesAt = unread.indexOf(rulesStart)
+    const isLast = rulesAt !== -1 || end === object.size
+    const wholeEnd = rulesAt !== -1 ? rulesAt : isLast ? unread.length - manifestEnd.length : unread.lastIndexOf(nextEntry)
+    const entries = JSON.parse(`[${unread.toString('utf8', 0, Math.max(0, wholeEnd))}]`) as ManifestEntry[]
+    yield after === '' ? entries : entries.filter(({ path }) => path > after)
+    if (isLast) return
+    if (wholeEnd > 0) unread = unread.subarray(wholeEnd + 1)
+  }
+}
+
 /** As {@link readManifest}, but its files are not parsed. @throws Error when it is damaged, too */
 export async function readStoredManifest(cas: Cas, sha256: string): Promise<StoredManifest> {
   const manifest = splitManifest(await readBytes(cas, sha256))
@@ -35,10 +60,12 @@ export async function readStoredManifest(cas: Cas, sha256: string): Promise<Stor
   return manifest
 }
 
-async function readBytes(cas: Cas, sha256: string): Promise<Buffer> {
+const readBytes = async (cas: Cas, sha256: string): Promise<Buffer> => await (await openManifest(cas, sha256)).bytes()
+
+async function openManifest(cas: Cas, sha256: string): Promise<OpenedObject> {
   const object = await cas.open(sha256)
   if (!object) throw new Error(`the manifest ${sha256} is missing from the storage`)
-  return await object.bytes()
+  return object
 }
 
 const manifestStart = '{"files":['
@@ -48,6 +75,8 @@ const rulesStart = Buffer.from('],"rules":')
 const rulesEnd = '}}'
 /** The beginning of every entry. It occurs nowhere else among the files, because a quote inside a path is escaped. */
 export const entryStart = Buffer.from('{"path":"')
+/** The comma between two entries, with the beginning of the second. */
+const nextEntry = Buffer.concat([Buffer.from(','), entryStart])
 /** The text after every path. It cannot occur inside one. */
 export const pathEnd = Buffer.from('","sha256":"')
 

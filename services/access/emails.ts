@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { maxAccessEmails } from '../../core/access-addresses.ts'
 import { conflict, notFound } from '../../core/errors.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -13,8 +14,8 @@ import { endVisits, signOutEverybody, type VisitsOf } from './visits.ts'
 export type AccessEmail = Selectable<DB['access_emails']>
 type Site = Pick<SiteRow, 'id' | 'project_id'>
 
-const shownLogins = 20
-const shownAttempts = 100
+export const shownLogins = 20
+export const shownAttempts = 100
 
 /** A login of a listed address. */
 export interface Login {
@@ -44,10 +45,16 @@ const withLogins = (db: Db) =>
       ).as('logins'),
     )
 
-/** The addresses that a code lets into a site, oldest first, each with its newest logins. */
-export function listEmails(db: Db, siteId: string): Promise<EmailWithLogins[]> {
-  return withLogins(db).where('site_id', '=', siteId).orderBy('id').limit(maxAccessEmails).execute()
-}
+/** The addresses that a code lets into a site, oldest first, each with its newest logins, in batches. */
+export const readEmails = (db: Db, siteId: string) =>
+  readInPages<EmailWithLogins>(({ after, limit }) =>
+    withLogins(db)
+      .where('site_id', '=', siteId)
+      .$if(after !== undefined, (query) => query.where('id', '>', after?.id ?? ''))
+      .orderBy('id')
+      .limit(limit)
+      .execute(),
+  )
 
 /** The newest attempts to log in with addresses that are not listed. */
 export function listForeignAttempts(db: Db, siteId: string) {

@@ -1,6 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { Recommendation } from '../../core/checks/recommendation.ts'
 import type { DeployStatus, GitSource, SourceKind } from '../../core/deploy.ts'
+import { bytesOf, type RowSize, readBySize } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -65,17 +66,24 @@ export async function insertDeploy(tx: Tx, deploy: NewDeploy, now: Date): Promis
     .executeTakeFirstOrThrow()
 }
 
+export interface DeployPage {
+  /** The deploys of the page, newest first, for {@link readDeploys}. */
+  readonly sizes: readonly RowSize[]
+  /** The id of the last one, when others follow. */
+  readonly next: string | undefined
+}
+
 /** Lists deploys, newest first; `before` is the id of the last deploy of the previous page. */
-export function listDeploys(
+export async function listDeploys(
   db: Db,
   projectId: string,
   siteId: string,
   page: { readonly limit: number; readonly before?: string | undefined; readonly status?: DeployStatus | undefined },
-): Promise<DeployRow[]> {
-  const { before, status } = page
-  return db
+): Promise<DeployPage> {
+  const { before, status, limit } = page
+  const rows = await db
     .selectFrom('deploys')
-    .selectAll()
+    .select(['id', bytesOf('skipped_paths').as('bytes')])
     .where('project_id', '=', projectId)
     .where('site_id', '=', siteId)
     .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
@@ -89,9 +97,17 @@ export function listDeploys(
       ),
     )
     .orderBy('seq', 'desc')
-    .limit(page.limit)
+    .limit(limit + 1)
     .execute()
+  const sizes = rows.slice(0, limit)
+  return { sizes, next: rows.length > limit ? sizes.at(-1)?.id : undefined }
 }
+
+/** The deploys of a page, in batches. */
+export const readDeploys = (db: Db, projectId: string, sizes: readonly RowSize[]): AsyncGenerator<DeployRow[]> =>
+  readBySize(sizes, (ids) =>
+    db.selectFrom('deploys').selectAll().where('project_id', '=', projectId).where('id', 'in', ids).execute(),
+  )
 
 /** Undefined when the project has no such deploy. */
 export function findDeploy(db: Db, projectId: string, id: string): Promise<DeployRow | undefined> {

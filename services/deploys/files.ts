@@ -1,17 +1,10 @@
-import { conflict, unavailable } from '../../core/errors.ts'
+import { type AppError, conflict, unavailable } from '../../core/errors.ts'
 import type { ManifestEntry } from '../../core/manifest.ts'
-import { readManifest } from '../../infra/cas/manifests.ts'
+import { readManifest, readManifestEntries } from '../../infra/cas/manifests.ts'
 import type { Services } from '../services.ts'
 import type { DeployRow } from './deploys.ts'
 
 export const filesDeleted = () => conflict('the files of this deploy were deleted; deploy again', 'files_deleted')
-
-/**
- * The files of a deploy, sorted by path.
- * @throws AppError `conflict` when it has none, or they were deleted; `unavailable` when the storage does not answer
- */
-export const findFilesOfDeploy = (services: Services, deploy: DeployRow): Promise<readonly ManifestEntry[]> =>
-  readFiles(services, requireFiles(deploy))
 
 /** The hash of the manifest of a deploy. @throws AppError `conflict` when it has no files, or they were deleted */
 export function requireFiles({ status, manifest_sha256, artifacts_purged }: DeployRow): string {
@@ -23,11 +16,32 @@ export function requireFiles({ status, manifest_sha256, artifacts_purged }: Depl
 }
 
 /** @throws AppError `unavailable` */
-export async function readFiles({ cas, log }: Services, sha256: string): Promise<readonly ManifestEntry[]> {
+export async function readFiles(services: Services, sha256: string): Promise<readonly ManifestEntry[]> {
   try {
-    return (await readManifest(cas, sha256)).files
+    return (await readManifest(services.cas, sha256)).files
   } catch (error) {
-    log.error({ err: error, sha256 }, 'manifest unreadable')
-    throw unavailable('the storage does not answer; try again in a few seconds')
+    throw unreadable(services, sha256, error)
   }
+}
+
+/**
+ * The files of a manifest in batches, sorted by path.
+ * @param after the path of the last file of the page before
+ * @throws AppError `unavailable`
+ */
+export async function* readFilesInBatches(
+  services: Services,
+  sha256: string,
+  after: string | undefined,
+): AsyncGenerator<readonly ManifestEntry[]> {
+  try {
+    yield* readManifestEntries(services.cas, sha256, after)
+  } catch (error) {
+    throw unreadable(services, sha256, error)
+  }
+}
+
+function unreadable({ log }: Services, sha256: string, error: unknown): AppError {
+  log.error({ err: error, sha256 }, 'manifest unreadable')
+  return unavailable('the storage does not answer; try again in a few seconds')
 }

@@ -4,6 +4,7 @@ import type { ARecordVerdict, Diagnostics } from '../../core/domains.ts'
 import { notFound } from '../../core/errors.ts'
 import { domainRecheckMs } from '../../core/limits.ts'
 import type { Config } from '../../infra/config.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import { jsonb } from '../../infra/db/jsonb.ts'
 import type { DB } from '../../infra/db/schema.ts'
@@ -36,14 +37,17 @@ export const stateOf = (config: Config, domain: DomainRecord) => domainState(dom
 /** The result of `certificateStatus` in core, with the settings of the platform. */
 export const certificateStatusOf = (config: Config, domain: DomainRecord) => certificateStatus(domain, isIssuing(config))
 
-/** Lists domains in the order in which they were added. */
-export function listDomains(db: Db, projectId: string, siteId: string): Promise<DomainRecord[]> {
-  return domainRecords(db)
-    .where('domains.project_id', '=', projectId)
-    .where('domains.site_id', '=', siteId)
-    .orderBy('domains.id')
-    .execute()
-}
+/** The domains of a site in the order in which they were added, in batches. */
+export const readDomains = (db: Db, projectId: string, siteId: string) =>
+  readInPages<DomainRecord>(({ after, limit }) =>
+    domainRecords(db)
+      .where('domains.project_id', '=', projectId)
+      .where('domains.site_id', '=', siteId)
+      .$if(after !== undefined, (query) => query.where('domains.id', '>', after?.id ?? ''))
+      .orderBy('domains.id')
+      .limit(limit)
+      .execute(),
+  )
 
 /** Undefined when the project has no such domain. */
 export function findDomain(db: Db, projectId: string, id: string): Promise<DomainRecord | undefined> {

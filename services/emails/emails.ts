@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { Email, EmailTopic } from '../../core/emails.ts'
 import { maxEmailsAboutOneThing } from '../../core/limits.ts'
+import { bytesOf, readBySize } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB, EmailOutcome } from '../../infra/db/schema.ts'
 import { emailStart } from '../../workflows/contract/emails.ts'
@@ -127,15 +128,19 @@ export async function setEmailOutcome(db: Db, id: string, outcome: EmailOutcome,
   return changed.numUpdatedRows > 0n
 }
 
-/** Lists emails, newest first. */
-export function listEmails(db: Db, { to, limit }: { to?: string | undefined; limit: number }): Promise<EmailRow[]> {
-  return db
+/** The newest emails, newest first, in batches. */
+export async function* readEmails(
+  db: Db,
+  { to, limit }: { readonly to?: string | undefined; readonly limit: number },
+): AsyncGenerator<EmailRow[]> {
+  const sizes = await db
     .selectFrom('mails')
-    .selectAll()
+    .select(['id', sql<number>`${bytesOf('text')} + ${bytesOf('html')}`.as('bytes')])
     .$if(to !== undefined, (query) => query.where('recipient', '=', to ?? ''))
     .orderBy('id', 'desc')
     .limit(limit)
     .execute()
+  yield* readBySize(sizes, (ids) => db.selectFrom('mails').selectAll().where('id', 'in', ids).execute())
 }
 
 /** Lists emails that were written before the instant and have no outcome yet, by id. */

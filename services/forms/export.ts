@@ -1,28 +1,27 @@
 import { sql } from 'kysely'
 import { csvLine } from '../../core/csv.ts'
 import { fieldText } from '../../core/forms.ts'
-import { maxCsvFields } from '../../core/limits.ts'
+import { maxCsvFields, maxCsvNameLength } from '../../core/limits.ts'
+import { bytesOf, type RowSize } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
-import { isFound, isHidden, isLookedThrough, type SubmissionFilter, type SubmissionRow, shownColumns } from './inbox.ts'
+import { after, isFound, isHidden, isLookedThrough, readSubmissions, type SubmissionFilter, type SubmissionRow } from './inbox.ts'
 
 export const exportFormats = ['csv', 'jsonl'] as const
 export type ExportFormat = (typeof exportFormats)[number]
 
-/** Submissions of at most 50 KB each in memory at once. */
-const rowsAtOnce = 50
+/** Submissions that are looked through at once. */
+const lookedAtOnce = 500
 const namesAtOnce = 2000
 
-/** The lines of an export, newest first, as they are read from PostgreSQL. Hidden submissions are left out. */
-export async function* exportSubmissions(db: Db, filter: SubmissionFilter, format: ExportFormat): AsyncGenerator<string> {
+/** The lines of an export, newest first, in batches as they are read from PostgreSQL. Hidden submissions are left out. */
+export async function* exportSubmissions(db: Db, filter: SubmissionFilter, format: ExportFormat): AsyncGenerator<string[]> {
   if (format === 'jsonl') {
-    for await (const rows of pages(db, filter)) yield rows.map(jsonLine).join('')
+    for await (const rows of foundSubmissions(db, filter)) yield rows.map(jsonLine)
     return
   }
-  const fields = await fieldNames(db, filter)
-  const hasMore = fields.length > maxCsvFields
-  const columns = fields.slice(0, maxCsvFields)
-  yield csvLine(['id', 'created_at', 'status', ...columns, ...(hasMore ? ['other fields'] : [])])
-  for await (const rows of pages(db, filter)) yield rows.map((row) => csvRow(row, columns, hasMore)).join('')
+  const { names: columns, hasMore } = await fieldNames(db, filter)
+  yield [csvLine(['id', 'created_at', 'status', ...columns, ...(hasMore ? ['other fields'] : [])])]
+  for await (const rows of foundSubmissions(db, filter)) yield rows.map((row) => csvRow(row, columns, hasMore))
 }
 
 const jsonLine = ({ id, site_id, status, created_at, data }: SubmissionRow) =>
@@ -35,38 +34,52 @@ function csvRow({ id, status, created_at, data }: SubmissionRow, columns: readon
   return csvLine([id, created_at.toISOString(), status, ...cells, ...(hasMore ? [JSON.stringify(others)] : [])])
 }
 
-/** Pages of a bounded number of looked-through submissions, so that a search that finds little takes no long query either. */
-async function* pages(db: Db, filter: SubmissionFilter): AsyncGenerator<SubmissionRow[]> {
+/** Looks through a bounded number of submissions at once, so that a search that finds little takes no long query either. */
+async function* foundSubmissions(db: Db, filter: SubmissionFilter): AsyncGenerator<SubmissionRow[]> {
   let last: string | undefined
   for (;;) {
-    const rows = await readPage(db, filter, last)
-    yield rows.filter(({ hidden, found }) => found && !hidden)
+    const rows = await lookThrough(db, filter, last)
+    const found = rows.filter((row) => row.found)
+    // a batch without lines gives the next project its turn
+    if (found.length === 0) yield []
+    yield* readSubmissions(db, found)
     last = rows.at(-1)?.id
-    if (rows.length < rowsAtOnce) return
+    if (rows.length < lookedAtOnce) return
   }
 }
 
-async function readPage(db: Db, filter: SubmissionFilter, last: string | undefined) {
-  const { rows } = await sql<SubmissionRow & { readonly found: boolean }>`
-    select ${shownColumns}, ${isFound(filter)} as found from form_submissions s
-    where ${isLookedThrough(filter)} ${after(last)} order by s.id desc limit ${rowsAtOnce}`.execute(db)
+async function lookThrough(db: Db, filter: SubmissionFilter, last: string | undefined) {
+  const { rows } = await sql<RowSize & { readonly found: boolean }>`
+    select s.id, ${bytesOf('s.data')} as bytes, ${isFound(filter)} and not ${isHidden} as found from form_submissions s
+    where ${isLookedThrough(filter)} ${after(last)} order by s.id desc limit ${lookedAtOnce}`.execute(db)
   return rows
 }
 
-/** One name more than there may be columns tells that there are others. */
-async function fieldNames(db: Db, filter: SubmissionFilter): Promise<string[]> {
+/** The names with a column of their own: the first ones, unless they are very long. Other fields share a column. */
+async function fieldNames(
+  db: Db,
+  filter: SubmissionFilter,
+): Promise<{ readonly names: readonly string[]; readonly hasMore: boolean }> {
   const names = new Set<string>()
   let last: string | undefined
+  let hasLong = false
   for (;;) {
     const page = await readNames(db, filter, last)
     for (const name of page?.names ?? []) names.add(name)
-    if (names.size > maxCsvFields || !page || page.looked < namesAtOnce) return [...names]
+    hasLong ||= page?.has_long ?? false
+    const hasMany = names.size > maxCsvFields
+    if (hasMany || !page || page.looked < namesAtOnce) {
+      return { names: [...names].slice(0, maxCsvFields), hasMore: hasMany || hasLong }
+    }
     last = page.last
   }
 }
 
 interface NamesPage {
+  /** One name more than there may be columns tells that there are others. */
   readonly names: readonly string[]
+  /** Whether a name is too long for a column. */
+  readonly has_long: boolean
   readonly last: string
   /** How many submissions were looked through. */
   readonly looked: number
@@ -76,13 +89,14 @@ async function readNames(db: Db, filter: SubmissionFilter, last: string | undefi
   const { rows } = await sql<NamesPage>`
     with looked as materialized (
       select s.id, s.data, ${isFound(filter)} and not ${isHidden} as found from form_submissions s
-      where ${isLookedThrough(filter)} ${after(last)} order by s.id desc limit ${namesAtOnce})
+      where ${isLookedThrough(filter)} ${after(last)} order by s.id desc limit ${namesAtOnce}),
+    names as materialized (
+      select key, max(id::text) as newest from looked, lateral jsonb_object_keys(data) key where found group by key)
     select
       array(
-        select key from looked, lateral jsonb_object_keys(data) key where found
-        group by key order by max(id::text) desc, key limit ${maxCsvFields + 1}) as names,
+        select key from names where length(key) <= ${maxCsvNameLength}
+        order by newest desc, key limit ${maxCsvFields + 1}) as names,
+      exists (select from names where length(key) > ${maxCsvNameLength}) as has_long,
       (select min(id::text) from looked) as last, (select count(*) from looked) as looked`.execute(db)
   return rows[0]
 }
-
-const after = (last: string | undefined) => (last === undefined ? sql`` : sql`and s.id < ${last}`)

@@ -2,6 +2,7 @@ import { type RawBuilder, type Selectable, type SqlBool, sql } from 'kysely'
 import { conflict, notFound } from '../../core/errors.ts'
 import type { SubmissionStatus } from '../../core/forms.ts'
 import { maxSearchedSubmissions } from '../../core/limits.ts'
+import { bytesOf, type RowSize, readBySize } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { withProject } from '../projects/projects.ts'
@@ -31,7 +32,7 @@ export interface SubmissionFilter {
 export const isHidden = sql<boolean>`coalesce(s.hidden_no > (select revealed_no from projects where projects.id = s.project_id), false)`
 
 /** The columns of a {@link SubmissionRow}, of `form_submissions s`. */
-export const shownColumns = sql`
+const shownColumns = sql`
   s.id, s.site_id, s.status, s.request_id, s.created_at, ${isHidden} as hidden,
   case when ${isHidden} then '{}' else s.data end as data,
   case when ${isHidden} then null else s.user_agent end as user_agent`
@@ -51,35 +52,61 @@ export function isFound({ q, field }: SubmissionFilter): RawBuilder<SqlBool> {
 }
 
 export interface SubmissionPage {
-  readonly items: readonly SubmissionRow[]
+  /** The submissions of the page in their order, for {@link readSubmissions}. */
+  readonly sizes: readonly RowSize[]
   /** All that the filter finds. */
   readonly total: number
+  /** The id of the last one, when others follow. */
+  readonly next: string | undefined
+}
+
+export interface WantedPage {
+  readonly limit: number
+  readonly offset: number
+  /** The id of the last submission of the page before; the offset counts from there. */
+  readonly after?: string | undefined
 }
 
 /** Newest first. A search looks through the newest submissions only. */
-export async function listSubmissions(
-  db: Db,
-  filter: SubmissionFilter,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
-): Promise<SubmissionPage> {
-  const page = sql`order by s.id desc limit ${limit} offset ${offset}`
+export async function listSubmissions(db: Db, filter: SubmissionFilter, wanted: WantedPage): Promise<SubmissionPage> {
+  const { limit, offset } = wanted
+  const page = sql`${after(wanted.after)} order by s.id desc limit ${limit + 1} offset ${offset}`
   if (filter.q === undefined || filter.q === '') {
-    const items = await sql<SubmissionRow>`
-      select ${shownColumns} from form_submissions s where ${isLookedThrough(filter)} ${page}`.execute(db)
-    return { items: items.rows, total: await countSubmissions(db, filter, filter.status) }
+    const { rows } = await sql<RowSize>`
+      select s.id, ${bytesOf('s.data')} as bytes from form_submissions s where ${isLookedThrough(filter)} ${page}`.execute(db)
+    return pageOf(rows, limit, await countSubmissions(db, filter, filter.status))
   }
   const found = sql`
-    select s.id from (
+    select s.id, ${bytesOf('s.data')} as bytes from (
       select * from form_submissions s where ${isLookedThrough(filter)} order by s.id desc limit ${maxSearchedSubmissions}) s
     where ${isFound(filter)}`
-  const { rows } = await sql<{ ids: string[]; total: number }>`
-    with found as materialized (${found})
-    select array(select id from found s ${page}) as ids, (select count(*) from found) as total`.execute(db)
-  const { ids = [], total = 0 } = rows[0] ?? {}
-  const items = await sql<SubmissionRow>`
-    select ${shownColumns} from form_submissions s where s.id = any (${ids}) order by s.id desc`.execute(db)
-  return { items: items.rows, total }
+  const { rows } = await sql<{ ids: string[]; bytes: number[]; total: number }>`
+    with found as materialized (${found}), page as (select * from found s where true ${page})
+    select array(select id from page order by id desc) as ids, array(select bytes from page order by id desc) as bytes,
+      (select count(*) from found) as total`.execute(db)
+  const { ids = [], bytes = [], total = 0 } = rows[0] ?? {}
+  return pageOf(
+    ids.map((id, i) => ({ id, bytes: bytes[i] ?? 0 })),
+    limit,
+    total,
+  )
 }
+
+function pageOf(sizes: readonly RowSize[], limit: number, total: number): SubmissionPage {
+  const shown = sizes.slice(0, limit)
+  return { sizes: shown, total, next: sizes.length > limit ? shown.at(-1)?.id : undefined }
+}
+
+/** Limits `form_submissions s` to those that follow one in the order of lists. */
+export const after = (id: string | undefined) => (id === undefined ? sql`` : sql`and s.id < ${id}`)
+
+/** The submissions of a page, in batches. */
+export const readSubmissions = (db: Db, sizes: readonly RowSize[]): AsyncGenerator<SubmissionRow[]> =>
+  readBySize(sizes, async (ids) => {
+    const { rows } = await sql<SubmissionRow>`
+      select ${shownColumns} from form_submissions s where s.id = any (${ids})`.execute(db)
+    return rows
+  })
 
 /** Undefined when the project has no such submission. */
 export async function findSubmission(db: Db, projectId: string, id: string): Promise<SubmissionRow | undefined> {

@@ -1,7 +1,10 @@
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { maxShownConsents } from '../../core/limits.ts'
 import { type MemberStatus, memberStatuses } from '../../core/members.ts'
+import { bytesOf, type RowSize, readBySize, readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
+import type { DB } from '../../infra/db/schema.ts'
 import { findLock } from '../access/locks.ts'
 import { listDocuments, type SiteDocument } from './documents.ts'
 import { type MemberRow, noSuchMember } from './members.ts'
@@ -26,7 +29,8 @@ const withConsents = (db: Db) =>
           .select(sql<string>`to_char(consent.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`.as('at'))
           .whereRef('consent.member_id', '=', 'members.id')
           .orderBy('consent.at')
-          .orderBy('consent.document_id'),
+          .orderBy('consent.document_id')
+          .limit(maxShownConsents),
       ).as('consents'),
     )
 
@@ -37,15 +41,21 @@ export interface MemberFilter {
   readonly offset: number
 }
 
-/** The members of a site, newest first, and how many match. */
+/** Bytes of a consent in JSON. */
+const consentBytes = 100
+
+/** The members of a page, newest first, for {@link readMembers}, and how many match. */
 export async function listMembers(
   db: Db,
   siteId: string,
   { q, limit, offset }: MemberFilter,
-): Promise<{ readonly items: MemberWithConsents[]; readonly total: number }> {
+): Promise<{ readonly sizes: readonly RowSize[]; readonly total: number }> {
   const matches = sql<boolean>`(${q ?? ''} = '' or strpos(members.email, lower(${q ?? ''})) > 0
     or strpos(lower(coalesce(members.name, '')), lower(${q ?? ''})) > 0)`
-  const items = await withConsents(db)
+  const consents = sql<number>`(select count(*) * ${consentBytes}::int from member_consents c where c.member_id = members.id)`
+  const sizes = await db
+    .selectFrom('members')
+    .select(['members.id', consents.as('bytes')])
     .where('members.site_id', '=', siteId)
     .where(matches)
     .orderBy('members.id', 'desc')
@@ -58,8 +68,12 @@ export async function listMembers(
     .where('members.site_id', '=', siteId)
     .where(matches)
     .executeTakeFirstOrThrow()
-  return { items, total }
+  return { sizes, total }
 }
+
+/** The members of a page, in batches. */
+export const readMembers = (db: Db, siteId: string, sizes: readonly RowSize[]): AsyncGenerator<MemberWithConsents[]> =>
+  readBySize(sizes, (ids) => withConsents(db).where('members.site_id', '=', siteId).where('members.id', 'in', ids).execute())
 
 /** @throws AppError `not_found` */
 export async function getMember(db: Db, siteId: string, id: string): Promise<MemberWithConsents> {
@@ -94,33 +108,47 @@ export async function readMembership(db: Db, siteId: string, now: Date): Promise
   }
 }
 
-/** What is kept about a member besides their row: their payments and the emails to them. */
-export async function listRecords(db: Db, { id, site_id, project_id, email }: MemberRow) {
-  const payments = await db
-    .selectFrom('checkouts')
-    .select([
-      'provider',
-      'amount_minor',
-      'currency',
-      'period_days',
-      'status',
-      'created_at',
-      'paid_at',
-      'refunded_at',
-      'paid_until',
-    ])
-    .where('site_id', '=', site_id)
-    .where('member_id', '=', id)
-    .orderBy('id')
-    .execute()
-  const emails = await db
+/** The payments of a member, oldest first, in batches. */
+export const readPayments = (db: Db, { id, site_id }: MemberRow) =>
+  readInPages<MemberPayment>(({ after, limit }) =>
+    db
+      .selectFrom('checkouts')
+      .select(paymentColumns)
+      .where('site_id', '=', site_id)
+      .where('member_id', '=', id)
+      .$if(after !== undefined, (query) => query.where('id', '>', after?.id ?? ''))
+      .orderBy('id')
+      .limit(limit)
+      .execute(),
+  )
+
+const paymentColumns = [
+  'id',
+  'provider',
+  'amount_minor',
+  'currency',
+  'period_days',
+  'status',
+  'created_at',
+  'paid_at',
+  'refunded_at',
+  'paid_until',
+] as const
+
+export type MemberPayment = Pick<Selectable<DB['checkouts']>, (typeof paymentColumns)[number]>
+
+/** The emails to a member, oldest first, in batches. */
+export async function* readEmailsTo(db: Db, { site_id, project_id, email }: MemberRow) {
+  const sizes = await db
     .selectFrom('mails')
-    .select(['subject', 'text', 'created_at', 'sent_at'])
+    .select(['id', bytesOf('text').as('bytes')])
     .where('project_id', '=', project_id)
     .where('kind', '=', 'membership')
     .where('about', '=', site_id)
     .where('recipient', '=', email)
     .orderBy('id')
     .execute()
-  return { payments, emails }
+  yield* readBySize(sizes, (ids) =>
+    db.selectFrom('mails').select(['id', 'subject', 'text', 'created_at', 'sent_at']).where('id', 'in', ids).execute(),
+  )
 }

@@ -1,6 +1,7 @@
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, type SqlBool, sql } from 'kysely'
 import type { DeployStatus } from '../../core/deploy.ts'
 import { previewLinkPeriodMs } from '../../core/limits.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -94,16 +95,21 @@ const withNewest = (db: Db) =>
     .select(['newest.id as newest_deploy_id', 'newest.status as newest_status', 'newest.artifacts_purged as newest_purged'])
     .select(sql<string | null>`newest.git ->> 'commit'`.as('newest_commit'))
 
-/** Lists the open previews of a site, the latest push first. */
-export function listBranchPreviews(db: Db, projectId: string, siteId: string): Promise<ListedBranchPreview[]> {
-  return withNewest(db)
-    .where('git_previews.project_id', '=', projectId)
-    .where('git_previews.site_id', '=', siteId)
-    .where('git_previews.closed_at', 'is', null)
-    .orderBy('git_previews.updated_at', 'desc')
-    .orderBy('git_previews.id', 'desc')
-    .execute()
-}
+/** The open previews of a site, the latest push first, in batches. */
+export const readBranchPreviews = (db: Db, projectId: string, siteId: string) =>
+  readInPages<ListedBranchPreview>(({ after, limit }) =>
+    withNewest(db)
+      .where('git_previews.project_id', '=', projectId)
+      .where('git_previews.site_id', '=', siteId)
+      .where('git_previews.closed_at', 'is', null)
+      .$if(after !== undefined, (query) =>
+        query.where(sql<SqlBool>`(git_previews.updated_at, git_previews.id) < (${after?.updated_at}, ${after?.id})`),
+      )
+      .orderBy('git_previews.updated_at', 'desc')
+      .orderBy('git_previews.id', 'desc')
+      .limit(limit)
+      .execute(),
+  )
 
 /** Undefined when the site has no such preview; it may be closed. */
 export function findListedBranchPreview(

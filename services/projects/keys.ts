@@ -1,8 +1,9 @@
-import type { Selectable } from 'kysely'
+import { type Selectable, type SqlBool, sql } from 'kysely'
 import { notFound } from '../../core/errors.ts'
 import type { PlanName } from '../../core/plans.ts'
 import type { Scope } from '../../core/scopes.ts'
 import { makeKey } from '../../infra/crypto/project-keys.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Services } from '../services.ts'
@@ -50,17 +51,22 @@ export async function createKey(
   return { ...row, key }
 }
 
-/** Live keys, oldest first. */
-export function listKeys(db: Db, projectId: string): Promise<KeyRow[]> {
-  return db
-    .selectFrom('keys')
-    .selectAll()
-    .where('project_id', '=', projectId)
-    .where('revoked_at', 'is', null)
-    .orderBy('created_at')
-    .orderBy('id')
-    .execute()
-}
+/** Live keys, oldest first, in batches. */
+export const readKeys = (db: Db, projectId: string) =>
+  readInPages<KeyRow>(({ after, limit }) =>
+    db
+      .selectFrom('keys')
+      .selectAll()
+      .where('project_id', '=', projectId)
+      .where('revoked_at', 'is', null)
+      .$if(after !== undefined, (query) =>
+        query.where(sql<SqlBool>`(created_at, id) > (select created_at, id from keys where id = ${after?.id})`),
+      )
+      .orderBy('created_at')
+      .orderBy('id')
+      .limit(limit)
+      .execute(),
+  )
 
 /** Revokes a key, which stops working at once. @throws AppError `not_found` when the project has no such live key */
 export async function revokeKey({ db, log, clock }: Services, project_id: string, key_id: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { type Expression, type Selectable, sql } from 'kysely'
 import { notFound, paymentRequired } from '../../core/errors.ts'
 import type { PlanName } from '../../core/plans.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import type { Services } from '../services.ts'
@@ -15,10 +16,17 @@ export function createProject(
   return db.insertInto('projects').values(project).returningAll().executeTakeFirstOrThrow()
 }
 
-/** Oldest first. */
-export function listProjects(db: Db): Promise<ProjectRow[]> {
-  return db.selectFrom('projects').selectAll().orderBy('id').execute()
-}
+/** All projects, oldest first, in batches. */
+export const readProjects = (db: Db) =>
+  readInPages<ProjectRow>(({ after, limit }) =>
+    db
+      .selectFrom('projects')
+      .selectAll()
+      .$if(after !== undefined, (query) => query.where('id', '>', after?.id ?? ''))
+      .orderBy('id')
+      .limit(limit)
+      .execute(),
+  )
 
 export function findProject(db: Db, id: string): Promise<ProjectRow | undefined> {
   return db.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirst()

@@ -2,6 +2,7 @@ import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
 import type { AccessMode } from '../../core/access.ts'
 import type { OwnSettings } from '../../core/build-settings.ts'
 import { conflict, notFound } from '../../core/errors.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import type { Db } from '../../infra/db/database.ts'
 import type { DB } from '../../infra/db/schema.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -26,14 +27,17 @@ export const withChange = (db: Db) => db.selectFrom('sites').selectAll('sites').
 const accessMode = (eb: ExpressionBuilder<Pick<DB, 'sites' | 'access_locks'>, 'sites'>) =>
   eb.selectFrom('access_locks').select('access_locks.mode').whereRef('access_locks.site_id', '=', 'sites.id').as('access_mode')
 
-/** The project's sites that are not in the trash, oldest first. */
-export function listSites(db: Db, projectId: string): Promise<SiteRow[]> {
-  return withChange(db)
-    .where('sites.project_id', '=', projectId)
-    .where('sites.deletion_scheduled_at', 'is', null)
-    .orderBy('sites.id')
-    .execute()
-}
+/** The project's sites that are not in the trash, oldest first, in batches. */
+export const readSites = (db: Db, projectId: string) =>
+  readInPages<SiteRow>(({ after, limit }) =>
+    withChange(db)
+      .where('sites.project_id', '=', projectId)
+      .where('sites.deletion_scheduled_at', 'is', null)
+      .$if(after !== undefined, (query) => query.where('sites.id', '>', after?.id ?? ''))
+      .orderBy('sites.id')
+      .limit(limit)
+      .execute(),
+  )
 
 /** Undefined when the project has no such site. */
 export function findSite(db: Db, projectId: string, id: string): Promise<SiteRow | undefined> {

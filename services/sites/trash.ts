@@ -1,4 +1,6 @@
+import { type SqlBool, sql } from 'kysely'
 import { conflict } from '../../core/errors.ts'
+import { readInPages } from '../../infra/db/batches.ts'
 import { type Db, databaseTime } from '../../infra/db/database.ts'
 import { cancelledSignal, restoredSignal, trashStart } from '../../workflows/contract/sites.ts'
 import { bumpRoutes } from '../feeds/routes.ts'
@@ -12,15 +14,20 @@ import { checkSiteQuota } from './quotas.ts'
 import { lockSite, noSuchSite, type SiteRow, withChange } from './sites.ts'
 import { cancelSubdomainChange } from './subdomain-change-rows.ts'
 
-/** Lists the project's sites in the trash, the next to be removed first. */
-export function listTrashedSites(db: Db, projectId: string): Promise<SiteRow[]> {
-  return withChange(db)
-    .where('sites.project_id', '=', projectId)
-    .where('sites.deletion_scheduled_at', 'is not', null)
-    .orderBy('sites.deletion_scheduled_at')
-    .orderBy('sites.id')
-    .execute()
-}
+/** The project's sites in the trash, the next to be removed first, in batches. */
+export const readTrashedSites = (db: Db, projectId: string) =>
+  readInPages<SiteRow>(({ after, limit }) =>
+    withChange(db)
+      .where('sites.project_id', '=', projectId)
+      .where('sites.deletion_scheduled_at', 'is not', null)
+      .$if(after !== undefined, (query) =>
+        query.where(sql<SqlBool>`(sites.deletion_scheduled_at, sites.id) > (${after?.deletion_scheduled_at}, ${after?.id})`),
+      )
+      .orderBy('sites.deletion_scheduled_at')
+      .orderBy('sites.id')
+      .limit(limit)
+      .execute(),
+  )
 
 /**
  * Moves the site to the trash and cancels its pending subdomain change. The edge is notified with the commit.

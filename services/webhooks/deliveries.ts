@@ -25,14 +25,20 @@ interface Page {
   readonly before: string | undefined
 }
 
-/** Lists the deliveries of a webhook, newest first. */
-export function listDeliveries(db: Db, webhookId: string, { limit, before }: Page): Promise<DeliveryRow[]> {
-  return deliveries(db)
+/** Lists the deliveries of a webhook, newest first; `next` is the id of the last one, when others follow. */
+export async function listDeliveries(
+  db: Db,
+  webhookId: string,
+  { limit, before }: Page,
+): Promise<{ readonly rows: readonly DeliveryRow[]; readonly next: string | undefined }> {
+  const rows = await deliveries(db)
     .where('webhook_deliveries.webhook_id', '=', webhookId)
     .$if(before !== undefined, (query) => query.where('webhook_deliveries.id', '<', before ?? ''))
     .orderBy('webhook_deliveries.id', 'desc')
-    .limit(limit)
+    .limit(limit + 1)
     .execute()
+  const shown = rows.slice(0, limit)
+  return { rows: shown, next: rows.length > limit ? shown.at(-1)?.id : undefined }
 }
 
 interface DeliveryOfCaller {

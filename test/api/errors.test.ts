@@ -114,7 +114,7 @@ test('E38: ignored members are named when the request is refused', async () => {
 
 test('E38: a tool names ignored arguments in _meta', async () => {
   const listed: any = await w.tool('list_sites', { verbose: true }, owner.key)
-  expect(listed._meta).toEqual({ 'Plinth-Ignored': ['verbose'] })
+  expect(listed._meta).toMatchObject({ 'Plinth-Ignored': ['verbose'] })
   const failed: any = await w.tool('get_site', { site_id: missing, verbose: true }, owner.key)
   expect(failed._meta).toEqual({ 'Plinth-Error': 'not_found', 'Plinth-Ignored': ['verbose'] })
   const confirmed: any = await w.tool('delete_site', { site_id: missing, confirm: true }, owner.key)

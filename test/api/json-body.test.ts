@@ -130,12 +130,13 @@ describe('a body', () => {
     }
   }
 
-  const held = { memory: 0, spool: 0 }
+  const held = { memory: 0, spool: 0, answers: 0 }
   const admitted: Admitted = {
     hold: (resource, bytes) => {
       held[resource] += bytes
     },
     waitForChunkSlot: async () => undefined,
+    readBatch: (read) => read(),
     [Symbol.dispose]: () => undefined,
   }
 

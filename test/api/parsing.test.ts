@@ -211,7 +211,7 @@ test.each([
   expect((await w.call('GET /healthz')).status).toBe(200)
 })
 
-const deployCount = async () => (await listDeploys(w.db, owner.id, site.id, { limit: 200 })).length
+const deployCount = async () => (await listDeploys(w.db, owner.id, site.id, { limit: 200 })).sizes.length
 
 test.each([
   ['deploy-files', 'application/json', '{"files":[{"path":"index.html","content":"'],
