@@ -17,6 +17,7 @@ const benches = {
   forms: 'Form posts a second with a p99 of at most 50 ms, accepted and refused, and what a flood costs the others.',
   stats: 'What the statistics of a day take in PostgreSQL, before and after the roll-up, and how long a year of them is read.',
   fairness: 'How long a project waits for its builds when another has queued forty before.',
+  answers: 'What large answers that a project reads cost another one, beside as many bytes in usual answers.',
   neighbours: 'What hostile builds in every slot cost visitors and callers of the API.',
   'site-checks': 'The processor time of the recommendations for a site of 2,000 pages.',
   'tool-call': 'What an MCP tool call costs beside the same call over REST.',

@@ -123,7 +123,8 @@ function watchBuilds(project: Project, site: Site): () => Promise<Suffered> {
       await pause(50)
     } while (!stopped.signal.aborted)
     const sorted = times.toSorted((a, b) => a - b)
-    return { worst: sorted.at(-1) ?? 0, median: sorted[Math.floor(sorted.length / 2)] ?? 0, answers: times.length, failed }
+    const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? 0
+    return { worst: sorted.at(-1) ?? 0, median: at(0.5), p90: at(0.9), answers: times.length, failed }
   })()
   return () => {
     stopped.abort()

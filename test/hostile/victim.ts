@@ -18,6 +18,7 @@ export interface Suffered {
   /** Milliseconds of the slowest answer. */
   readonly worst: number
   readonly median: number
+  readonly p90: number
   readonly answers: number
   /** Answers that were not 200, by status; 0 is a connection that broke. */
   readonly failed: Readonly<Record<number, number>>
@@ -52,6 +53,7 @@ async function suffer({ body, ...options }: VictimRequest): Promise<Suffered> {
   return {
     worst: sorted.at(-1) ?? 0,
     median: sorted[Math.floor(sorted.length / 2)] ?? 0,
+    p90: sorted[Math.floor(sorted.length * 0.9)] ?? 0,
     answers: times.length,
     failed,
   }
