@@ -428,13 +428,13 @@ test('E33: of a project only some calls are under way at once, and its silent re
     res.on('close', () => {
       open -= 1
     })
-    setTimeout(() => res.writeHead(200).end(), 1000)
+    setTimeout(() => res.writeHead(200).end(), 3000)
   })
   for (let i = 0; i < 10; i++) await emit(slow)
   await expect.poll(() => open, soon).toBe(maxTriesUnderWay)
   const webhook = await makeWebhook(quick)
   await emit(quick)
-  await expect.poll(() => statesOf(quick, webhook), { ...soon, timeout: 900 }).toEqual(['delivered'])
+  await expect.poll(() => statesOf(quick, webhook), { ...soon, timeout: 2700 }).toEqual(['delivered'])
   await expect.poll(() => statesOf(slow, silent), soon).toEqual(Array.from({ length: 10 }, () => 'delivered'))
   expect(most).toBe(maxTriesUnderWay)
   const workflowId = `webhook:${(await deliveriesOf(slow, silent))[0].id}`
