@@ -122,8 +122,12 @@ export function startReconciler(services: Services, client: WorkflowClient, opti
   const stopped = new AbortController()
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
-      // each failure has been logged
-      await reconcile(services, client, services.clock(), options).catch(() => undefined)
+      try {
+        await reconcile(services, client, services.clock(), options)
+      } catch (error) {
+        // the failures of parts have been logged
+        if (!(error instanceof AggregateError)) services.log.warn({ err: error }, 'reconciler waits')
+      }
       await pause(options.intervalMs, stopped.signal)
     }
   }

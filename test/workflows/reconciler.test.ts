@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { reconcile } from '../../workflows/reconciler.ts'
+import { reconcile, startReconciler } from '../../workflows/reconciler.ts'
 import { deployFiles, makeSite, page } from '../make.ts'
 import { type TestProject, type World, world } from '../world.ts'
 import { refuseReady } from './refuse-ready.ts'
@@ -30,6 +30,17 @@ async function loseTrash(): Promise<string> {
   return id
 }
 const statusOf = async (id: string) => (await w.workflows.describe(id))?.status
+
+test('it goes on when PostgreSQL has not told the time at first', async () => {
+  const id = await loseTrash()
+  let asked = 0
+  const clock = () => {
+    if (++asked === 1) throw new Error('PostgreSQL has not told the time yet')
+    return w.clock()
+  }
+  await using _ = startReconciler({ ...w, clock }, w.workflows, { ...reconciling, intervalMs: 30 })
+  await expect.poll(() => statusOf(id), soon).toBe('RUNNING')
+})
 
 test('a search that fails keeps no other search from repairing', async () => {
   const id = await loseTrash()
