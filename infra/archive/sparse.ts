@@ -21,6 +21,7 @@ export interface SparseFile {
 
 const blockBytes = 512
 const maxRegions = 30_000
+const maxDigits = 16
 const zeros = Buffer.alloc(64 * 1024)
 
 const damaged = (why: string) => invalid(`the tar.gz is damaged or cut short (a sparse file ${why}); pack the folder again`)
@@ -50,13 +51,13 @@ export function parseSparse(records: string): SparseFile | undefined {
 }
 
 function numberOf(text: string): number {
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  const value = text.length <= maxDigits && /^\d+$/.test(text) ? Number(text) : Number.NaN
   if (!Number.isSafeInteger(value)) throw damaged('has a size that is no number')
   return value
 }
 
 function regionsOf(numbers: readonly number[]): Region[] {
-  if (numbers.length % 2 !== 0 || numbers.length / 2 > maxRegions) throw damaged(`has a wrong or too long list of regions`)
+  if (numbers.length % 2 !== 0 || numbers.length / 2 > maxRegions) throw damaged('has a wrong or too long list of regions')
   return Array.from({ length: numbers.length / 2 }, (_, i) => ({ offset: numbers[2 * i] ?? 0, size: numbers[2 * i + 1] ?? 0 }))
 }
 
@@ -84,17 +85,18 @@ function* zeroBytes(count: number): Generator<Buffer> {
 
 /** Version 1.0: decimal numbers, each on a line, up to the end of a block: how many regions, and then offset and size of each. */
 async function readMap(bytes: StoredBytes): Promise<Region[]> {
-  let text = ''
-  let numbers: number[] = []
-  do {
-    for await (const block of bytes.take(blockBytes)) text += block.toString('latin1')
-    const lines = text.split('\n')
-    text = lines.pop() ?? ''
+  const numbers: number[] = []
+  const isWhole = () => numbers.length > 2 * (numbers[0] ?? Number.POSITIVE_INFINITY)
+  for (let rest = ''; !isWhole(); ) {
+    for await (const part of bytes.take(blockBytes)) rest += part.toString('latin1')
+    const lines = rest.split('\n')
+    rest = lines.pop() ?? ''
     numbers.push(...lines.map(numberOf))
     if ((numbers[0] ?? 0) > maxRegions) throw damaged('has too many regions')
-  } while (numbers.length === 0 || numbers.length < 1 + 2 * (numbers[0] ?? 0))
-  numbers = numbers.slice(1, 1 + 2 * (numbers[0] ?? 0))
-  return regionsOf(numbers)
+    // without a line end the text would grow with the file
+    if (!isWhole() && rest.length > maxDigits) throw damaged('has a size that is no number')
+  }
+  return regionsOf(numbers.slice(1, 1 + 2 * (numbers[0] ?? 0)))
 }
 
 interface StoredBytes {

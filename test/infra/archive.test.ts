@@ -532,6 +532,14 @@ describe('sparse files in a tar', () => {
     expect(await refusal(gzipSync(huge), { maxBytes: 900_000 })).toBe('conflict: over the quota')
   })
 
+  test('D01: a list of regions without line ends is damage, and is not read on', async () => {
+    const { raw } = await sparse(1, '--format=posix', '--sparse-version=1.0')
+    const list = '2\n65536\n4096\n196608\n0\n'
+    const changed = raw.toString('latin1').replace(list, '1'.repeat(list.length))
+    expect(changed).not.toBe(raw.toString('latin1'))
+    expect(await refusal(gzipSync(Buffer.from(changed, 'latin1')))).toMatch(/a sparse file has a size that is no number/)
+  })
+
   test('D01: regions that overlap or exceed the file are damage', async () => {
     const { raw } = await sparse(1, '--format=posix', '--sparse-version=0.1')
     const text = raw.toString('latin1')
