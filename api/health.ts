@@ -10,7 +10,7 @@ export interface Readiness {
   readonly dependencies: Readonly<Record<'database' | 'temporal', 'up' | 'down'>>
 }
 
-/** What the operator has to look at, although requests are served. Undefined while PostgreSQL is away. */
+/** Faults for the operator that do not keep requests from being served. Undefined while PostgreSQL is away. */
 export async function attention({ db }: Pick<Deps, 'db'>) {
   try {
     const [dead_workflow_messages, stuck_activities] = await Promise.all([countDeadMessages(db), countStuckActivities(db)])

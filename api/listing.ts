@@ -38,7 +38,7 @@ async function* mapped<Row, T>(
   for await (const rows of batches) yield await view(rows)
 }
 
-/** What a handler may answer for a schema: lists at its top, or of a member, may be read while they are sent. */
+/** The answer of a handler for a schema: lists at its top, or of a member, may be read while they are sent. */
 export type Answer<T> = T extends readonly (infer E)[]
   ? T | Listing<E>
   : T extends object

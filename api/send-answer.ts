@@ -7,7 +7,7 @@ import type { Download } from './download.ts'
 import { jsonText, linesText, type ReadBatch } from './json-text.ts'
 import { loggedPath } from './logged-path.ts'
 
-/** What the parts of a large answer need while they are sent. */
+/** The request and the resources of an answer while it is sent. */
 export interface Sending {
   readonly koa: Koa
   readonly admitted: Admitted

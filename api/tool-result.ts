@@ -7,7 +7,7 @@ type Members = Record<string, unknown>
 
 /** A result as a tool returns it. */
 export interface ToolResult {
-  /** What REST would answer, except that a long list is cut. */
+  /** The answer of REST, except that a long list is cut. */
   readonly body: unknown
   readonly structured: Members
 }

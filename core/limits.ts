@@ -121,7 +121,7 @@ export const answerBatchRows = 200
 export const maxShownConsents = 1000
 /** Records of a domain that a finding shows. */
 export const maxShownRecords = 50
-/** What a large answer counts for: a batch as rows, as objects and as JSON. */
+/** Bytes held for a large answer: a batch as rows, as objects and as JSON. */
 export const answerHoldBytes = 1 * MB
 /** The JSON of a tool's list. A tool cannot stream, so it cuts a longer list and says where it goes on. */
 export const maxToolListBytes = 128 * KB

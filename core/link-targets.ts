@@ -66,7 +66,7 @@ export function* copiesOfLinks(files: Iterable<string>, links: ReadonlyMap<strin
     }
   }
 
-  /** What a link names in the end; undefined when too many links are on the way. */
+  /** The path that a link leads to in the end; undefined when too many links are on the way. */
   function resolve(link: string): string | undefined {
     let path = links.get(link) ?? ''
     for (let hops = 0; hops < maxHops; hops++) {

@@ -13,7 +13,7 @@ const attemptsOfRefused = 3
 const maxErrorLength = 300
 
 /**
- * What every activity passes through: a failure that cannot heal becomes final, told from one that can by its kind, and one that keeps failing is
+ * The interceptor of every activity: a failure that cannot heal becomes final, told from one that can by its kind, and one that keeps failing is
  * shown to the operator until it has ended.
  */
 export const activityBorder =

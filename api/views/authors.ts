@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Who else than the owner and the platform writes texts of results. */
+/** Writers of texts in results, besides the owner and the platform. */
 export const authors = {
   visitors: 'visitors of sites',
   sources: 'deployed files, repositories and builds',
@@ -37,7 +37,7 @@ export function authorsIn(schema: z.ZodType): ReadonlySet<Author> {
   return new Set([...authorsOf(schema), ...partsOf(schema).flatMap(([, part]) => [...authorsIn(part)])])
 }
 
-/** What an agent is told about such a result; undefined when only the owner and the platform write its texts. */
+/** The warning for agents about such a result; undefined when only the owner and the platform write its texts. */
 export function warningAbout(schema: z.ZodType): string | undefined {
   const names = [...authorsIn(schema)].map((author) => authors[author])
   if (names.length === 0) return undefined

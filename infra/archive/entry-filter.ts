@@ -19,7 +19,7 @@ export function createEntryFilter() {
   const skipped = createSkippedPaths()
   const files = new Set<string>()
   const folders = new Set<string>()
-  /** What the links name, by their paths. */
+  /** The paths that links name, by the paths of the links. */
   const links = new Map<string, string>()
 
   /** The path to write; undefined when the entry is skipped. */

@@ -94,7 +94,7 @@ export function decideCode(services: Services, codeId: string): Promise<CodeLett
   })
 }
 
-/** Keeps what became of the email, and erases the code. Without a mail server the text stays, for the operator. */
+/** Keeps the outcome of the email, and erases the code. Without a mail server the text stays, for the operator. */
 export function finishCode(services: Services, letter: CodeLetter, outcome: 'sent' | 'kept' | 'failed'): Promise<void> {
   return transact(services, async (tx) => {
     await tx.updateTable('access_codes').set({ sealed_code: null }).where('id', '=', letter.id).execute()
@@ -103,7 +103,7 @@ export function finishCode(services: Services, letter: CodeLetter, outcome: 'sen
   })
 }
 
-/** Whether nobody can enter the code any more. */
+/** Whether the code has expired. */
 export const isCodeOver = ({ clock }: Pick<Services, 'clock'>, { created_at }: Pick<CodeLetter, 'created_at'>) =>
   created_at.getTime() + codePeriodMs <= clock().getTime()
 
